@@ -67,9 +67,13 @@ pub const READ_PIECE_BYTES: usize = 1 << 20;
 /// millisecond and reads some gigabytes a second moves about as many in the time that another request takes.
 pub const READ_GAP_BYTES: usize = 256 << 10;
 
-/// Reads in flight per disk with io_uring, over all threads: 32 pieces are far more than any drive needs to reach its
-/// bandwidth, and more of them only wait longer, each behind the others.
+/// Reads in flight per disk with io_uring, over all threads: far more than any drive needs to reach its bandwidth.
 pub const READ_QUEUE_DEPTH: usize = 32;
+
+/// Bytes in flight per disk from which on no further read is given to it: what a drive of some gigabytes a second reads in a few
+/// milliseconds. A drive serves what it has in any order, so that a read that somebody waits for overtakes only those that are not
+/// in flight yet.
+pub const READ_IN_FLIGHT_BYTES: usize = 8 << 20;
 
 /// Reading threads of a disk where there is no io_uring; each has one read in flight.
 pub const READ_THREADS: usize = 4;

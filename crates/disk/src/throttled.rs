@@ -1,15 +1,18 @@
 //! A disk whose reads take as long as those of a drive with a given bandwidth: for benchmarks that compare us with
 //! ourselves.
 //!
-//! There is one virtual drive per disk: each request occupies it for its bytes over the bandwidth, in the order of
-//! submission, and is complete when its time is over and the disk below has served it.
+//! There is one virtual drive per disk: each request occupies it for its bytes over the bandwidth, and is complete when its time is
+//! over and the disk below has served it. Requests reach it in the order of submission, but those that somebody waits for before the
+//! others, and no further one while what it has takes it as long as [`READ_IN_FLIGHT_BYTES`]: as with the disk below.
 //! Invariant: what is read, and every error, is that of the disk below. Must not know: which disk that is.
 
+use std::collections::{BTreeMap, VecDeque};
 use std::num::NonZeroU64;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_base::Result;
+use forebay_base::limits::READ_IN_FLIGHT_BYTES;
 use parking_lot::Mutex;
 
 use crate::ticket::PendingReads;
@@ -25,7 +28,8 @@ pub struct ThrottledDisk {
 impl ThrottledDisk {
     /// `disk`, from which at most `bytes_per_second` are read. Writes take as long as they take.
     pub fn new(disk: Arc<dyn Disk>, bytes_per_second: NonZeroU64) -> Self {
-        let drive = Drive { bytes_per_second, free_at: Mutex::new(Instant::now()) };
+        let queue = Queue { free_at: Instant::now(), waiting: VecDeque::new(), ends: BTreeMap::new(), next: 0 };
+        let drive = Drive { bytes_per_second, queue: Mutex::new(queue) };
         Self { disk, drive: Arc::new(drive) }
     }
 
@@ -38,22 +42,94 @@ impl ThrottledDisk {
 #[derive(Debug)]
 struct Drive {
     bytes_per_second: NonZeroU64,
-    /// When it has done with what was submitted.
-    free_at: Mutex<Instant>,
+    queue: Mutex<Queue>,
+}
+
+/// Names a batch of requests until its time is asked for for the last time.
+type BatchNumber = u64;
+
+/// What the drive has to do.
+#[derive(Debug)]
+struct Queue {
+    /// When it has done with what reached it.
+    free_at: Instant,
+    /// What has not reached it, in the order of submission: when that was, and how long it takes.
+    waiting: VecDeque<(BatchNumber, Instant, Duration)>,
+    /// When those are read that reached it.
+    ends: BTreeMap<BatchNumber, Instant>,
+    next: BatchNumber,
 }
 
 impl Drive {
-    /// When `bytes` that are submitted now are read.
-    fn occupy(&self, bytes: usize) -> Instant {
+    fn time_of(&self, bytes: usize) -> Duration {
         let elapsed_ns = bytes as u128 * 1_000_000_000 / u128::from(self.bytes_per_second.get());
-        let mut free_at = self.free_at.lock();
-        *free_at = (*free_at).max(Instant::now()) + Duration::from_nanos(elapsed_ns as u64);
-        *free_at
+        Duration::from_nanos(elapsed_ns as u64)
     }
 
-    fn occupy_all(&self, requests: &[ReadRequest]) -> Instant {
-        self.occupy(requests.iter().map(|request| request.buffer.len()).sum())
+    fn submit(&self, bytes: usize) -> BatchNumber {
+        let elapsed = self.time_of(bytes);
+        let mut queue = self.queue.lock();
+        let number = queue.next;
+        queue.next += 1;
+        let now = Instant::now();
+        queue.waiting.push_back((number, now, elapsed));
+        queue.advance(now, self.time_of(READ_IN_FLIGHT_BYTES));
+        number
     }
+
+    /// Whether a batch is read by now.
+    fn is_done(&self, number: BatchNumber) -> bool {
+        let (mut queue, now) = (self.queue.lock(), Instant::now());
+        queue.advance(now, self.time_of(READ_IN_FLIGHT_BYTES));
+        queue.ends.get(&number).is_some_and(|end| *end <= now)
+    }
+
+    /// Ends a batch that somebody waits for: when it is read.
+    fn finish(&self, number: BatchNumber) -> Instant {
+        let (mut queue, now) = (self.queue.lock(), Instant::now());
+        queue.advance(now, self.time_of(READ_IN_FLIGHT_BYTES));
+        if let Some(place) = queue.waiting.iter().position(|(waiting, ..)| *waiting == number)
+            && let Some((_, _, elapsed)) = queue.waiting.remove(place)
+        {
+            queue.begin(number, now, elapsed);
+        }
+        queue.ends.remove(&number).unwrap_or(now)
+    }
+
+    /// Ends a batch that nobody wants any more: what has not reached the drive is not read.
+    fn abandon(&self, number: BatchNumber) {
+        let mut queue = self.queue.lock();
+        queue.advance(Instant::now(), self.time_of(READ_IN_FLIGHT_BYTES));
+        queue.waiting.retain(|(waiting, ..)| *waiting != number);
+        queue.ends.remove(&number);
+    }
+
+    /// When so many bytes are read that somebody waits for from now on.
+    fn occupy(&self, bytes: usize) -> Instant {
+        self.finish(self.submit(bytes))
+    }
+}
+
+impl Queue {
+    /// What has reached the drive by now, where it takes more as long as it has less than `most` to do.
+    fn advance(&mut self, now: Instant, most: Duration) {
+        while let Some((number, submitted, elapsed)) = self.waiting.front().copied()
+            && self.free_at < now + most
+        {
+            self.waiting.pop_front();
+            self.begin(number, submitted, elapsed);
+        }
+    }
+
+    /// A batch reaches the drive.
+    fn begin(&mut self, number: BatchNumber, not_before: Instant, elapsed: Duration) {
+        self.free_at = self.free_at.max(not_before) + elapsed;
+        self.ends.insert(number, self.free_at);
+    }
+}
+
+fn bytes_of(requests: &[ReadRequest]) -> usize {
+    requests.iter().map(|request| request.buffer.len()).sum()
 }
 
 fn sleep_until(end: Instant) {
@@ -134,13 +210,14 @@ impl DiskFile for ThrottledFile {
     }
 
     fn submit_reads(self: Arc<Self>, requests: Vec<ReadRequest>, path: ReadPath) -> Result<ReadTicket> {
-        let end = self.drive.occupy_all(&requests);
+        let bytes = bytes_of(&requests);
         let reads = Arc::clone(&self.file).submit_reads(requests, path)?;
-        Ok(ReadTicket::new(Box::new(ThrottledReads { reads, end })))
+        let batch = Some(self.drive.submit(bytes));
+        Ok(ReadTicket::new(Box::new(ThrottledReads { reads: Some(reads), drive: Arc::clone(&self.drive), batch })))
     }
 
     fn read_direct(&self, requests: &mut [ReadRequest]) -> Result<()> {
-        let end = self.drive.occupy_all(requests);
+        let end = self.drive.occupy(bytes_of(requests));
         self.file.read_direct(requests)?;
         sleep_until(end);
         Ok(())
@@ -168,18 +245,51 @@ impl DiskFile for ThrottledFile {
 }
 
 struct ThrottledReads {
-    reads: ReadTicket,
-    end: Instant,
+    /// `None` once they are waited for, as is the batch.
+    reads: Option<ReadTicket>,
+    drive: Arc<Drive>,
+    batch: Option<BatchNumber>,
 }
 
 impl PendingReads for ThrottledReads {
     fn is_done(&self) -> bool {
-        self.end <= Instant::now() && self.reads.is_done()
+        self.batch.is_none_or(|batch| self.drive.is_done(batch)) && self.reads.as_ref().is_none_or(ReadTicket::is_done)
     }
 
-    fn wait(self: Box<Self>) -> Result<Vec<ReadRequest>> {
-        let requests = self.reads.wait()?;
-        sleep_until(self.end);
+    fn wait(mut self: Box<Self>) -> Result<Vec<ReadRequest>> {
+        let end = self.batch.take().map(|batch| self.drive.finish(batch));
+        let requests = self.reads.take().map_or(Ok(Vec::new()), ReadTicket::wait)?;
+        end.into_iter().for_each(sleep_until);
         Ok(requests)
+    }
+}
+
+impl Drop for ThrottledReads {
+    fn drop(&mut self) {
+        self.batch.iter().for_each(|batch| self.drive.abandon(*batch));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_waited_for_overtakes_what_has_not_reached_the_drive() {
+        let second = Duration::from_secs(1);
+        let start = Instant::now();
+        let mut queue = Queue { free_at: start, waiting: VecDeque::new(), ends: BTreeMap::new(), next: 0 };
+        (0..6).for_each(|number| queue.waiting.push_back((number, start, second)));
+        queue.advance(start, 2 * second);
+        assert_eq!(queue.ends, BTreeMap::from([(0, start + second), (1, start + 2 * second)]));
+        let urgent = queue.waiting.remove(3).expect("the last one");
+        queue.begin(urgent.0, start, urgent.2);
+        assert_eq!(queue.ends[&5], start + 3 * second);
+        // The drive was never idle, whenever somebody looks.
+        queue.advance(start + 10 * second, 2 * second);
+        assert_eq!(queue.ends[&4], start + 6 * second);
+        queue.waiting.push_back((6, start + 8 * second, second));
+        queue.advance(start + 10 * second, 2 * second);
+        assert_eq!(queue.ends[&6], start + 9 * second, "nothing was there between");
     }
 }

@@ -45,7 +45,8 @@ impl ReadTicket {
         self.pending.is_done()
     }
 
-    /// Waits for all of them; the filled buffers in the order of the requests.
+    /// Waits for all of them; the filled buffers in the order of the requests. What has not reached the drive then comes before reads that
+    /// nobody waits for.
     ///
     /// # Errors
     /// As [`crate::DiskFile::read_direct`]. The buffers have then gone back to their pool.

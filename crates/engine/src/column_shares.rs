@@ -8,6 +8,7 @@
 
 mod history;
 mod plan_file;
+mod slowdown;
 
 use std::collections::BTreeMap;
 use std::fmt;

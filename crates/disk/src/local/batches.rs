@@ -1,6 +1,7 @@
 //! Batches of pieces that are on their way, and what each still waits for; by whom pieces are filled is up to the owner.
 //!
-//! Invariants: batches are served in the order of their submission; a batch is done when no piece of it is queued or out.
+//! Invariants: batches are served in the order of their submission, but those that are waited for before the others, in the order in
+//! which that began; a batch is done when no piece of it is queued or out.
 //! Everything here happens under the owner's lock. Must not know: rings, threads; `S` says where a batch is read from.
 
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +20,8 @@ pub(super) struct BatchId(u64);
 #[derive(Debug)]
 pub(super) struct Batches<S> {
     by_id: BTreeMap<BatchId, Batch<S>>,
-    /// Batches that may have queued pieces.
+    /// Batches that may have queued pieces: those that somebody waits for, and the others, which may be among the former by now.
+    urgent: VecDeque<BatchId>,
     backlog: VecDeque<BatchId>,
     next: u64,
 }
@@ -38,7 +40,7 @@ struct Batch<S> {
 
 impl<S: Clone> Batches<S> {
     pub(super) fn new() -> Self {
-        Self { by_id: BTreeMap::new(), backlog: VecDeque::new(), next: 0 }
+        Self { by_id: BTreeMap::new(), urgent: VecDeque::new(), backlog: VecDeque::new(), next: 0 }
     }
 
     /// Queues `pieces`, to be read from `source`.
@@ -51,14 +53,23 @@ impl<S: Clone> Batches<S> {
         id
     }
 
-    /// The next piece of the oldest batch that has one. Who takes it gives it back.
+    /// Somebody waits for this batch: its pieces come before those of batches that nobody waits for.
+    pub(super) fn hurry(&mut self, id: BatchId) {
+        if self.by_id.get(&id).is_some_and(|batch| !batch.queued.is_empty()) {
+            self.urgent.push_back(id);
+        }
+    }
+
+    /// The piece that is next. Who takes it gives it back.
     pub(super) fn next_piece(&mut self) -> Option<(BatchId, S, Piece)> {
         loop {
-            let id = *self.backlog.front()?;
+            let id = *self.urgent.front().or(self.backlog.front())?;
             if let Some((source, piece)) = self.piece_of(id) {
                 return Some((id, source, piece));
             }
-            self.backlog.pop_front();
+            if self.urgent.pop_front().is_none() {
+                self.backlog.pop_front();
+            }
         }
     }
 
@@ -175,6 +186,21 @@ mod tests {
             [((READ_PIECE_BYTES + IO_ALIGN) as u64, READ_PIECE_BYTES - IO_ALIGN)]
         );
         assert!(batches.take(ids[2]).expect("no error").is_empty());
+    }
+
+    #[test]
+    fn what_is_waited_for_comes_first() {
+        let mut batches = Batches::new();
+        let ids = ['a', 'b', 'c', 'd'].map(|name| batches.add(name, pieces(2)));
+        let (begun, ..) = batches.next_piece().expect("queued");
+        assert_eq!(begun, ids[0]);
+        batches.hurry(ids[2]);
+        batches.hurry(ids[1]);
+        batches.hurry(ids[2]);
+        let next: String = std::iter::from_fn(|| batches.next_piece()).map(|(_, source, _)| source).collect();
+        assert_eq!(next, "ccbbadd");
+        batches.hurry(ids[3]);
+        assert!(batches.next_piece().is_none(), "nothing of it is queued any more");
     }
 
     #[test]

@@ -4,7 +4,8 @@
 //! The others sleep until their batch is done, or until the lead is theirs. No thread is started and none polls.
 //!
 //! Invariants: while there is a leader nobody else reaps, and the leader saw something in flight: so it always wakes.
-//! Pieces that find the ring full are pushed by whoever reaps. What the ring leaves of a piece comes back unread.
+//! Pieces that find the ring full are pushed by whoever reaps, those of batches that somebody waits for first. What the ring leaves of a
+//! piece comes back unread.
 //! Must not know: paths, requests, and how a rest is read.
 
 use std::fs::File;
@@ -82,6 +83,7 @@ impl RingReads {
     /// Waits for the batch and ends it: what the ring left of its pieces.
     pub(super) fn finish(&self, id: BatchId) -> Result<Vec<Piece>> {
         let mut state = self.state.lock();
+        state.batches.hurry(id);
         self.wait(&mut state, id);
         state.batches.take(id)
     }
@@ -158,11 +160,14 @@ impl std::fmt::Debug for RingReads {
 mod tests {
     use std::os::unix::fs::FileExt;
 
-    use forebay_base::limits::{READ_PIECE_BYTES, READ_QUEUE_DEPTH};
+    use forebay_base::limits::{READ_IN_FLIGHT_BYTES, READ_PIECE_BYTES};
 
     use super::*;
     use crate::sys::Transfer;
     use crate::{BufferPool, ReadRequest};
+
+    /// Pieces that are in flight at once.
+    const IN_FLIGHT: usize = READ_IN_FLIGHT_BYTES / READ_PIECE_BYTES;
 
     /// Where the system forbids io_uring there is nothing to test.
     fn ring() -> Option<RingReads> {
@@ -176,10 +181,10 @@ mod tests {
         let Some(reads) = ring() else { return };
         let file = Arc::new(tempfile::tempfile().expect("a file"));
         file.write_all_at(&vec![7; READ_PIECE_BYTES], 0).expect("written");
-        let pool = BufferPool::new(2 * READ_QUEUE_DEPTH * READ_PIECE_BYTES);
+        let pool = BufferPool::new(2 * IN_FLIGHT * READ_PIECE_BYTES);
         let submit = || {
             let request = || ReadRequest { offset: 0, buffer: pool.take(READ_PIECE_BYTES).expect("in budget") };
-            let (transfer, pieces) = Transfer::new((0..READ_QUEUE_DEPTH).map(|_| request()).collect());
+            let (transfer, pieces) = Transfer::new((0..IN_FLIGHT).map(|_| request()).collect());
             (reads.submit(RingSource { file: Arc::clone(&file), buffered: true }, pieces), transfer)
         };
         // The second lead is taken so that nothing is reaped meanwhile.
@@ -191,12 +196,12 @@ mod tests {
         assert!(reads.is_done(begun) && reads.is_done(queued));
         assert!(reads.finish(begun).expect_err("lost").message().contains("a test"));
         drop(first);
-        assert_eq!(pool.in_use_bytes(), 2 * READ_QUEUE_DEPTH * READ_PIECE_BYTES, "the kernel may write to them");
-        assert_eq!(reads.finish(queued).expect("not begun").len(), READ_QUEUE_DEPTH);
+        assert_eq!(pool.in_use_bytes(), 2 * IN_FLIGHT * READ_PIECE_BYTES, "the kernel may write to them");
+        assert_eq!(reads.finish(queued).expect("not begun").len(), IN_FLIGHT);
         drop(second);
-        assert_eq!(pool.in_use_bytes(), READ_QUEUE_DEPTH * READ_PIECE_BYTES);
+        assert_eq!(pool.in_use_bytes(), IN_FLIGHT * READ_PIECE_BYTES);
         let (later, third) = submit();
-        assert_eq!(reads.finish(later).expect("not begun").len(), READ_QUEUE_DEPTH, "without the ring");
+        assert_eq!(reads.finish(later).expect("not begun").len(), IN_FLIGHT, "without the ring");
         drop(third);
         drop(reads);
         assert_eq!(pool.in_use_bytes(), 0, "drained");

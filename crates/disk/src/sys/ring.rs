@@ -11,7 +11,7 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use forebay_base::limits::READ_QUEUE_DEPTH;
+use forebay_base::limits::{READ_IN_FLIGHT_BYTES, READ_QUEUE_DEPTH};
 use io_uring::{IoUring, Probe, opcode, squeue, types};
 
 use super::Piece;
@@ -24,11 +24,15 @@ pub(crate) struct RingQueue<T> {
     slots: Vec<Option<Sent<T>>>,
     /// Indexes of empty slots.
     free: Vec<usize>,
+    /// Bytes of pieces that were pushed and not reaped.
+    in_flight_bytes: usize,
 }
 
 /// A piece on its way.
 struct Sent<T> {
     piece: Piece,
+    /// Its bytes when it was pushed.
+    len: usize,
     owner: T,
     /// Keeps the descriptor open. The kernel does so too, but only from the moment when it took the entry.
     _file: Arc<File>,
@@ -57,13 +61,14 @@ impl<T> RingQueue<T> {
         let slots = (0..READ_QUEUE_DEPTH).map(|_| None).collect();
         let regions =
             RegisteredRegions::new(Arc::clone(&ring), registers && probe.is_supported(opcode::ReadFixed::CODE));
-        let queue = Self { ring: Arc::clone(&ring), regions, slots, free: (0..READ_QUEUE_DEPTH).collect() };
+        let free = (0..READ_QUEUE_DEPTH).collect();
+        let queue = Self { ring: Arc::clone(&ring), regions, slots, free, in_flight_bytes: 0 };
         Ok((queue, RingWaiter { ring }))
     }
 
-    /// Whether there is room for another piece.
+    /// Whether there is room for another piece, and it is to be read already.
     pub(crate) fn has_room(&self) -> bool {
-        !self.free.is_empty()
+        !self.free.is_empty() && self.in_flight_bytes < READ_IN_FLIGHT_BYTES
     }
 
     /// Pieces that were pushed and not reaped.
@@ -83,8 +88,9 @@ impl<T> RingQueue<T> {
     /// Without room.
     pub(crate) fn push(&mut self, mut piece: Piece, file: Arc<File>, buffered: bool, owner: T) {
         let slot = self.free.pop().expect("the caller saw room");
-        let len = u32::try_from(piece.len()).expect("pieces are short");
-        let registered = piece.place().and_then(|place| self.regions.slot_of(place, piece.len()));
+        let bytes = piece.len();
+        let len = u32::try_from(bytes).expect("pieces are short");
+        let registered = piece.place().and_then(|place| self.regions.slot_of(place, bytes));
         let (from, start, offset) = (types::Fd(file.as_raw_fd()), piece.bytes_mut().as_mut_ptr(), piece.offset());
         let entry = match registered {
             Some(region) => opcode::ReadFixed::new(from, start, len, region).offset(offset).build(),
@@ -94,7 +100,8 @@ impl<T> RingQueue<T> {
         if buffered {
             entry = entry.flags(squeue::Flags::ASYNC);
         }
-        self.slots[slot] = Some(Sent { piece, owner, _file: file });
+        self.in_flight_bytes += bytes;
+        self.slots[slot] = Some(Sent { piece, len: bytes, owner, _file: file });
         // SAFETY: `&mut self` of the only queue of this ring: no other submission queue exists. The piece, which owns its
         // bytes, and the file stay in their slot until the completion was reaped, or for ever.
         let pushed = unsafe { self.ring.submission_shared().push(&entry) };
@@ -123,8 +130,9 @@ impl<T> RingQueue<T> {
         let completions = unsafe { self.ring.completion_shared() };
         for completion in completions {
             let slot = completion.user_data() as usize;
-            let Sent { mut piece, owner, .. } = self.slots[slot].take().expect("one completion for each entry");
+            let Sent { mut piece, len, owner, .. } = self.slots[slot].take().expect("one completion for each entry");
             self.free.push(slot);
+            self.in_flight_bytes -= len;
             // Negative is an error number: nothing was read.
             piece.advance(usize::try_from(completion.result()).unwrap_or(0));
             returned.push((owner, piece));

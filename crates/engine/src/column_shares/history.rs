@@ -2,7 +2,7 @@
 //!
 //! Must not know: what is made of it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use forebay_base::TableId;
@@ -10,6 +10,7 @@ use forebay_cache::ColumnKey;
 use forebay_placement::{Column, Forms, Machine, Model, Need, Pipeline, Workload};
 
 use super::ColumnFigures;
+use super::slowdown::{Kind, Slowdown};
 use crate::traffic::{ColumnTraffic, Traffic};
 
 /// Pipelines that are remembered (L of the paper): of some tens of queries.
@@ -30,15 +31,12 @@ const TELLING_READ_BYTES: u64 = 16 << 20;
 const BOUND_BY_DISK: f64 = 0.25;
 /// What a pipeline counts beside the one behind it, where reading and computing are compared with what both took.
 const FADING: f64 = 0.97;
-/// Pipelines behind a change of shares that tell nothing of them, and how many tell enough: of a round of a dozen queries or two.
-const MOVING_PIPELINES: i64 = 24;
-const MEASURED_PIPELINES: i64 = 24;
 /// The shorter one of reading and computing tells how well both overlap if it is at least this part of the longer one.
 const TELLING_PART: f64 = 0.1;
 /// The most of it that is taken to be exposed.
 const MOST_EXPOSED: f64 = 0.5;
-/// Kinds of pipelines whose times in memory are remembered.
-const KINDS: usize = 1024;
+/// Runs of a pipeline whose median work is that of the next one.
+const RUNS: usize = 5;
 /// What a disk gives where nothing was measured.
 const DISK_BYTES_PER_S: f64 = 1e9;
 /// What memory gives one core where no pipeline had more of it: a careful figure for today's machines.
@@ -116,22 +114,7 @@ pub(super) struct History {
     /// one.
     shorter_s: f64,
     exposed_s: f64,
-    /// Seconds that pipelines took when they read nothing.
-    in_memory_s: HashMap<Kind, f64>,
-    slowed: Slowed,
-}
-
-/// What pipelines of about the same time have in common: their columns, about how many rows (as a power of two), their threads.
-type Kind = (Vec<ColumnKey>, u32, usize);
-
-/// Pipelines since something changed.
-#[derive(Debug, Clone, Copy, Default)]
-struct Slowed {
-    /// Below 0 they do not count yet.
-    pipelines: i64,
-    /// What they took, and take with everything in memory, as far as that is known.
-    took_s: f64,
-    in_memory_s: f64,
+    slowdown: Slowdown,
 }
 
 impl History {
@@ -158,19 +141,7 @@ impl History {
             self.shorter_s = self.shorter_s * FADING + parts.shorter();
             self.exposed_s = self.exposed_s * FADING + (took_s - parts.longer());
         }
-        let kind = ran.kind();
-        self.slowed.pipelines += 1;
-        if let Some(in_memory_s) = self.in_memory_s.get(&kind).filter(|_| self.slowed.pipelines > 0) {
-            self.slowed.took_s += took_s;
-            self.slowed.in_memory_s += in_memory_s;
-        }
-        if ran.read_bytes() == 0 {
-            if self.in_memory_s.len() >= KINDS {
-                self.in_memory_s.clear();
-            }
-            let known = self.in_memory_s.entry(kind).or_insert(took_s);
-            *known += (took_s - *known) * NEWS;
-        }
+        self.slowdown.add(ran.kind(), took_s, ran.read_bytes() > 0);
         if self.pipelines.len() == PIPELINES {
             self.pipelines.pop_front();
         }
@@ -239,17 +210,13 @@ impl History {
     /// How many times as long as with everything in memory pipelines have taken since that was asked last, or since there were
     /// other shares; `None` where too few ran since.
     pub(super) fn take_slowdown(&mut self) -> Option<f64> {
-        let slowed = self.slowed;
-        let is_known = slowed.pipelines >= MEASURED_PIPELINES && slowed.in_memory_s > 0.0;
-        is_known.then(|| {
-            self.slowed = Slowed::default();
-            slowed.took_s / slowed.in_memory_s
-        })
+        let kinds: BTreeSet<Kind> = self.pipelines.iter().map(Ran::kind).collect();
+        self.slowdown.take(kinds.into_iter())
     }
 
     /// There are other shares: what runs next brings chunks in and out.
     pub(super) fn begin_anew(&mut self) {
-        self.slowed = Slowed { pipelines: -MOVING_PIPELINES, ..Slowed::default() };
+        self.slowdown.begin_anew();
     }
 
     /// All of it as a workload over these columns.
@@ -297,8 +264,11 @@ impl History {
         let inflating = |(key, column): (&ColumnKey, &ColumnTraffic)| {
             self.inflate_s(key, column.stored.inflated_bytes + column.disk.inflated_bytes)
         };
-        let before = self.pipelines.iter().rev().find(|before| before.is_like(ran));
-        let work_s = before.unwrap_or(ran).work.as_secs_f64() + ran.traffic.iter().map(inflating).sum::<f64>();
+        let before = self.pipelines.iter().rev().filter(|before| before.is_like(ran)).take(RUNS);
+        let mut works: Vec<Duration> = before.map(|before| before.work).collect();
+        works.sort_unstable();
+        let work = works.get(works.len() / 2).copied().unwrap_or(ran.work);
+        let work_s = work.as_secs_f64() + ran.traffic.iter().map(inflating).sum::<f64>();
         let memory_s = ran.inflated_bytes() as f64 / self.memory_bytes_per_s(threads);
         Some(Parts { read_s: read_bytes as f64 / disk, work_s: work_s / threads, memory_s })
     }

@@ -209,13 +209,31 @@ fn a_slowdown_is_one_of_pipelines_as_they_ran() {
     assert_eq!(run(&mut state, &in_memory(500), 40), None, "nothing is asked for");
     state.slowdown = Some(1.5);
     state.history.begin_anew();
-    assert_eq!(run(&mut state, &read, 40), Some(1.5), "too few since the shares are others");
-    assert_eq!(run(&mut state, &read, 10), Some(1.23), "it takes twice as long as in memory");
-    assert_eq!(run(&mut state, &read, 30), Some(1.0), "no less than all in memory");
-    assert_eq!(run(&mut state, &in_memory(500), 200), Some(1.33), "it may take longer");
+    assert_eq!(run(&mut state, &read, 1), Some(1.5), "the first one since the shares are others");
+    assert_eq!(run(&mut state, &read, 1), Some(1.23), "it takes twice as long as in memory");
+    assert_eq!(run(&mut state, &read, 3), Some(1.0), "no less than all in memory");
+    assert_eq!(run(&mut state, &in_memory(500), 2), Some(1.33), "it may take longer");
     // Nobody knows what this one takes in memory.
     state.history.begin_anew();
     assert_eq!(run(&mut state, &ran(&[2], 1000), 100), Some(1.33));
+}
+
+/// Pipelines that take most of the time are waited for.
+#[test]
+fn a_slowdown_is_one_of_most_pipelines() {
+    let mut slowdown = slowdown::Slowdown::default();
+    let kind = |column: u32| (vec![key(column)], 10, 2);
+    let kinds = || [kind(1), kind(2), kind(3)].into_iter();
+    [(1, 8.0), (2, 1.5), (3, 0.5)].iter().for_each(|(column, took_s)| slowdown.add(kind(*column), *took_s, false));
+    slowdown.begin_anew();
+    (0..3).for_each(|_| slowdown.add(kind(1), 16.0, true));
+    assert_eq!(slowdown.take(kinds()), None, "8 of 10 s");
+    (0..2).for_each(|_| slowdown.add(kind(2), 1.5, true));
+    assert_eq!(slowdown.take(kinds()), Some(33.5 / 17.5), "9.5 of 10 s");
+    slowdown.add(kind(1), 8.0, true);
+    assert_eq!(slowdown.take(kinds()), None);
+    slowdown.add(kind(2), 1.5, true);
+    assert_eq!(slowdown.take(kinds()), Some(1.0), "none of those before");
 }
 
 /// Goals are for the forms that are allowed, and others are none any more.
