@@ -25,6 +25,8 @@ use forebay_store::SideFile;
 pub use forebay_placement::Model;
 use history::History;
 pub(crate) use history::Ran;
+use plan_file::Kept;
+use slowdown::Measured;
 
 /// Time of queries for one of solving.
 const QUERIES_PER_SOLVING: u32 = 100;
@@ -72,6 +74,8 @@ struct State {
     slowdown: Option<f64>,
     /// By what that is multiplied for the model, once it was seen to be wrong.
     correction: Option<f64>,
+    /// Whether the plan is one for that, so that what it reaches is measured.
+    is_measured: bool,
     plan: Plan,
     /// Of all queries that have ended.
     query_time: Duration,
@@ -96,14 +100,18 @@ impl State {
         known
     }
 
-    /// The slowdown that the model is to allow: what is reached with the one before says whether that is too much or too little.
-    fn model_slowdown(&mut self) -> Option<f64> {
-        let slowdown = self.slowdown?;
-        let correction = self.correction.unwrap_or(1.0);
+    /// The slowdown that the model is to allow, if there is one, and whether another plan may be for a gain: what is reached with the one
+    /// before says whether it allowed too much or too little, once enough queries ran.
+    fn next_slowdown(&mut self) -> (Option<f64>, bool) {
+        let Some(slowdown) = self.slowdown else { return (None, true) };
         let measured = self.history.take_slowdown();
-        let next = measured.map(|measured| correction * (slowdown / measured).powf(CORRECTED_PART));
-        self.correction = next.map(|next| next.clamp(slowdown.recip(), MOST_CORRECTION)).or(self.correction);
-        Some(slowdown * self.correction.unwrap_or(1.0))
+        if let Measured::Times(measured) = measured {
+            let next = self.correction.unwrap_or(1.0) * (slowdown / measured).powf(CORRECTED_PART);
+            self.correction = Some(next.clamp(slowdown.recip(), MOST_CORRECTION));
+        }
+        // Figures of pipelines change a little whenever they run: plans that follow each other would never be measured.
+        let may_gain = !(self.is_measured && measured == Measured::TooFew);
+        (Some(slowdown * self.correction.unwrap_or(1.0)), may_gain)
     }
 
     /// Of all queries, those that run among them.
@@ -138,19 +146,25 @@ impl ColumnShares {
         Self { kept: Some(file), ..Self::default() }
     }
 
-    /// Keeps goals for the next process.
-    pub fn keep(&self, goals: &Goals) {
-        self.kept.iter().for_each(|file| file.write(&plan_file::to_bytes(goals)));
+    /// Keeps goals for the next process, and how fast the machine is.
+    pub fn keep(&self, goals: Goals) {
+        let kept = Kept { goals, rates: self.lock().history.rates() };
+        self.kept.iter().for_each(|file| file.write(&plan_file::to_bytes(&kept)));
     }
 
-    /// Makes the goals that were kept last the plan, if there are any and columns may stay in both forms; gives them.
+    /// Makes the goals that were kept last the plan, if there are any and columns may stay in both forms; gives them. How fast the machine
+    /// was is known again, too.
     pub(crate) fn recall(&self) -> Goals {
-        let may_be_recalled = self.lock().forms == Forms::BOTH;
-        let kept = self.kept.as_ref().filter(|_| may_be_recalled);
-        let goals = plan_file::of_bytes(&kept.and_then(SideFile::read).unwrap_or_default());
+        let Kept { goals, rates } =
+            plan_file::of_bytes(&self.kept.as_ref().and_then(SideFile::read).unwrap_or_default());
+        let mut state = self.lock();
+        state.history.recall(rates);
+        if state.forms != Forms::BOTH {
+            return Goals::new();
+        }
         let shares = |goal: &Goal| Shares { inflated: goal.inflated, stored: goal.stored };
         let shares = goals.iter().map(|(key, goal)| (*key, shares(goal))).collect();
-        self.lock().plan = Plan { shares, goals: goals.clone() };
+        state.plan = Plan { shares, goals: goals.clone() };
         goals
     }
 
@@ -168,7 +182,7 @@ impl ColumnShares {
     pub(crate) fn set_forms(&self, forms: Forms) {
         let mut state = self.lock();
         if state.forms != forms {
-            state.forms = forms;
+            (state.forms, state.is_measured) = (forms, false);
             state.plan = Plan::default();
         }
     }
@@ -181,7 +195,7 @@ impl ColumnShares {
     /// Least memory for so much slowdown, or least time in all memory, from the next plan on.
     pub(crate) fn set_slowdown(&self, slowdown: Option<f64>) {
         let mut state = self.lock();
-        (state.slowdown, state.correction) = (slowdown, None);
+        (state.slowdown, state.correction, state.is_measured) = (slowdown, None, false);
         state.history.begin_anew();
     }
 
@@ -202,7 +216,8 @@ impl ColumnShares {
     pub(crate) fn note(&self, pipelines: Vec<Ran>, elapsed: Duration) {
         let mut state = self.lock();
         state.query_time += elapsed;
-        pipelines.into_iter().for_each(|ran| state.history.add(ran));
+        let forms = state.forms;
+        state.history.add_query(pipelines, elapsed, forms);
     }
 
     /// A number for a query that begins.
@@ -254,15 +269,15 @@ impl ColumnShares {
     /// Finds the shares for what is known, and makes them the goal if they are better than today's.
     fn solve<K: UnitKey, V, S>(&self, cache: &ChunkCache<K, V, S>, disk_bytes_per_s: Option<f64>) {
         let (pinned, pinned_bytes) = cache.pinned();
-        let (keys, workload, now, slowdown) = {
+        let (keys, workload, now, slowdown, may_gain) = {
             let mut state = self.lock();
+            let (slowdown, may_gain) = state.next_slowdown();
             // What is to stay in any case is there.
             let known = state.known().without(&pinned);
             let (keys, workload) = known.workload((state.model, state.forms), disk_bytes_per_s);
             let now: Vec<Shares> =
                 keys.iter().map(|key| state.plan.shares.get(key).copied().unwrap_or_default()).collect();
-            let slowdown = state.model_slowdown();
-            (keys, workload, now, slowdown)
+            (keys, workload, now, slowdown, may_gain)
         };
         let budget_bytes = cache.budget_bytes().saturating_sub(pinned_bytes) as f64;
         let found = (self.solver)(&workload, slowdown, budget_bytes, &now);
@@ -270,7 +285,7 @@ impl ColumnShares {
             let (found_bytes, bytes) = (workload.memory_bytes(found), workload.memory_bytes(&now));
             let (found_time, time) = (workload.time(found), workload.time(&now));
             let saves_memory = slowdown.is_some() && found_bytes < bytes * WORTH_MOVING;
-            bytes > budget_bytes || found_time < time * WORTH_MOVING || saves_memory
+            bytes > budget_bytes || may_gain && (found_time < time * WORTH_MOVING || saves_memory)
         };
         let found = found.filter(is_better);
         let Some(found) = found else { return };
@@ -285,16 +300,18 @@ impl ColumnShares {
             goals: keys.iter().copied().zip(goals).collect(),
             shares: keys.iter().copied().zip(found.iter().copied()).collect(),
         };
+        state.is_measured = slowdown.is_some();
         state.history.begin_anew();
         cache.aim(&state.plan.goals);
         let goals = state.plan.goals.clone();
         drop(state);
-        self.keep(&goals);
+        self.keep(goals);
     }
 
     /// The plan is for another policy: there is none.
     pub(crate) fn forget_plan(&self) {
-        self.lock().plan = Plan::default();
+        let mut state = self.lock();
+        (state.plan, state.is_measured) = (Plan::default(), false);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

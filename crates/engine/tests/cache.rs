@@ -189,7 +189,7 @@ fn what_was_to_stay_is_read_after_a_start() {
     let disk = loaded();
     let engine = open(&disk);
     let goals = goals(&engine, 0.5, 0.25);
-    engine.column_shares().keep(&goals);
+    engine.column_shares().keep(goals.clone());
     drop(engine);
     let engine = open(&disk);
     engine.set_cache_policy(PolicyKind::Proportional);

@@ -14,7 +14,7 @@ use crate::experiments::{Bench, all};
 const SLOWDOWNS: [f64; 5] = [1.1, 1.25, 1.5, 2.0, 3.0];
 
 /// Rounds before those that are measured: shares are found, chunks come and go, and times are compared with what was expected.
-const SETTLING_ROUNDS: usize = 8;
+const SETTLING_ROUNDS: usize = 12;
 
 fn measured(session: &Session, stream: &[String], runs: usize) -> Result<Round> {
     (0..SETTLING_ROUNDS).try_for_each(|_| round(session, stream).map(drop))?;

@@ -10,7 +10,7 @@ use forebay_cache::ColumnKey;
 use forebay_placement::{Column, Forms, Machine, Model, Need, Pipeline, Workload};
 
 use super::ColumnFigures;
-use super::slowdown::{Kind, Slowdown};
+use super::slowdown::{Kind, Measured, Slowdown};
 use crate::traffic::{ColumnTraffic, Traffic};
 
 /// Pipelines that are remembered (L of the paper): of some tens of queries.
@@ -21,10 +21,14 @@ const DECAY: f64 = 0.99;
 /// Pipelines that took less, or read fewer inflated bytes, are too short to tell anything.
 const LEAST_TIME: Duration = Duration::from_millis(1);
 const LEAST_BYTES: u64 = 1 << 20;
-/// What a new rate counts beside those before.
-const NEWS: f64 = 0.3;
+/// What a rate of inflating counts beside those before: a faster one, and a slower one. What slows inflating down, as memory that the kernel
+/// clears first, is none of the column's, and nothing makes it faster than it is.
+const FASTER_NEWS: f64 = 0.5;
+const SLOWER_NEWS: f64 = 0.05;
 /// Inflated bytes that one core makes in a second where nothing was measured: about what the fast schemes do.
 const INFLATE_BYTES_PER_S: f64 = 2e9;
+/// Columns whose rates are remembered although none of the last pipelines read them.
+const COLUMNS: usize = 4096;
 /// Bytes that pipelines must have read before they tell how fast the disk is.
 const TELLING_READ_BYTES: u64 = 16 << 20;
 /// A pipeline whose workers waited for the disk for more than this part of their time was bound by it.
@@ -33,8 +37,10 @@ const BOUND_BY_DISK: f64 = 0.25;
 const FADING: f64 = 0.97;
 /// The shorter one of reading and computing tells how well both overlap if it is at least this part of the longer one.
 const TELLING_PART: f64 = 0.1;
-/// The most of it that is taken to be exposed.
+/// The most of it that is taken to be exposed, and the least where shares are chosen: of plans that would take the same time if all were
+/// hidden, the one that reads less is the safer one.
 const MOST_EXPOSED: f64 = 0.5;
+const LEAST_EXPOSED: f64 = 0.1;
 /// Runs of a pipeline whose median work is that of the next one.
 const RUNS: usize = 5;
 /// What a disk gives where nothing was measured.
@@ -77,6 +83,11 @@ impl Ran {
         self.sum(|column| column.disk.stored_bytes)
     }
 
+    /// Whether all that it read was in memory, in the fastest of these forms.
+    fn was_in_memory(&self, forms: Forms) -> bool {
+        self.read_bytes() == 0 && (!forms.inflated || self.sum(|column| column.stored.inflated_bytes) == 0)
+    }
+
     fn inflated_bytes(&self) -> u64 {
         self.sum(|column| column.inflated_bytes())
     }
@@ -101,6 +112,15 @@ impl Ran {
     }
 }
 
+/// How fast a machine was.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Rates {
+    /// What the disk gave.
+    pub(super) disk_bytes_per_s: Option<f64>,
+    /// Inflated bytes that a core made of a column in a second.
+    pub(super) inflate_bytes_per_s: BTreeMap<ColumnKey, f64>,
+}
+
 /// The last pipelines.
 #[derive(Debug, Clone, Default)]
 pub(super) struct History {
@@ -122,6 +142,16 @@ impl History {
         self.pipelines.is_empty()
     }
 
+    /// Adds the pipelines of a query that took so long; columns may stay in these forms.
+    pub(super) fn add_query(&mut self, pipelines: Vec<Ran>, elapsed: Duration, forms: Forms) {
+        // The small ones tell something at one time, and are too short at another one.
+        if let Some(largest) = pipelines.iter().filter(|ran| ran.tells()).max_by_key(|ran| ran.inflated_bytes()) {
+            let was_in_memory = pipelines.iter().all(|ran| ran.was_in_memory(forms));
+            self.slowdown.add(largest.kind(), elapsed.as_secs_f64(), was_in_memory);
+        }
+        pipelines.into_iter().for_each(|ran| self.add(ran));
+    }
+
     /// Adds a pipeline, unless it is too short.
     pub(super) fn add(&mut self, ran: Ran) {
         if !ran.tells() {
@@ -131,8 +161,8 @@ impl History {
             let inflated_bytes = column.stored.inflated_bytes + column.disk.inflated_bytes;
             if column.inflate_ns > 0 && inflated_bytes >= LEAST_BYTES {
                 let rate = inflated_bytes as f64 / column.inflate_ns as f64 * 1e9;
-                let known = self.inflate_bytes_per_s.entry(*key).or_insert(rate);
-                *known += (rate - *known) * NEWS;
+                let known = self.inflate_bytes_per_s.entry(*key).or_insert(rate.max(INFLATE_BYTES_PER_S));
+                *known += (rate - *known) * if rate > *known { FASTER_NEWS } else { SLOWER_NEWS };
             }
         }
         let took_s = ran.elapsed.as_secs_f64();
@@ -141,14 +171,28 @@ impl History {
             self.shorter_s = self.shorter_s * FADING + parts.shorter();
             self.exposed_s = self.exposed_s * FADING + (took_s - parts.longer());
         }
-        self.slowdown.add(ran.kind(), took_s, ran.read_bytes() > 0);
         if self.pipelines.len() == PIPELINES {
             self.pipelines.pop_front();
         }
         self.pipelines.push_back(ran);
         self.disk_bytes_per_s = self.bound_bytes_per_s().or(self.disk_bytes_per_s);
         let Self { pipelines, inflate_bytes_per_s, .. } = self;
-        inflate_bytes_per_s.retain(|key, _| pipelines.iter().any(|ran| ran.traffic.contains_key(key)));
+        if inflate_bytes_per_s.len() > COLUMNS {
+            inflate_bytes_per_s.retain(|key, _| pipelines.iter().any(|ran| ran.traffic.contains_key(key)));
+        }
+    }
+
+    /// What is known of the machine, for the next process.
+    pub(super) fn rates(&self) -> Rates {
+        Rates { disk_bytes_per_s: self.disk_bytes_per_s, inflate_bytes_per_s: self.inflate_bytes_per_s.clone() }
+    }
+
+    /// What an earlier process knew of the machine, where nothing else is known.
+    pub(super) fn recall(&mut self, rates: Rates) {
+        self.disk_bytes_per_s = self.disk_bytes_per_s.or(rates.disk_bytes_per_s);
+        for (key, rate) in rates.inflate_bytes_per_s {
+            self.inflate_bytes_per_s.entry(key).or_insert(rate);
+        }
     }
 
     /// The same, as if nobody read these tables.
@@ -207,11 +251,10 @@ impl History {
         rates.fold(MEMORY_BYTES_PER_S * threads, f64::max)
     }
 
-    /// How many times as long as with everything in memory pipelines have taken since that was asked last, or since there were
-    /// other shares; `None` where too few ran since.
-    pub(super) fn take_slowdown(&mut self) -> Option<f64> {
-        let kinds: BTreeSet<Kind> = self.pipelines.iter().map(Ran::kind).collect();
-        self.slowdown.take(kinds.into_iter())
+    /// How many times as long as with everything in memory queries have taken since that was asked last, or since there were
+    /// other shares.
+    pub(super) fn take_slowdown(&mut self) -> Measured {
+        self.slowdown.take()
     }
 
     /// There are other shares: what runs next brings chunks in and out.
@@ -245,7 +288,7 @@ impl History {
             disk_bytes_per_s: self.disk_bytes_per_s(disk_bytes_per_s).unwrap_or(DISK_BYTES_PER_S),
             memory_bytes_per_s: self.memory_bytes_per_s(threads),
             cores: threads,
-            exposed: self.exposed(),
+            exposed: self.exposed().max(LEAST_EXPOSED),
         };
         (keys, Workload { columns, pipelines, machine, model, forms })
     }

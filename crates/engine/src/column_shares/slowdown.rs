@@ -1,26 +1,42 @@
-//! How many times as long as with everything in memory pipelines take, since there are other shares.
+//! How many times as long as with everything in memory queries take, since there are other shares.
 //!
-//! Invariant: what a pipeline takes when it runs for the first time since then does not count, as it brings chunks in. Must not know:
+//! Invariant: what a query takes when it runs for the first time since then does not count, as it brings chunks in. Must not know:
 //! what is made of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use forebay_cache::ColumnKey;
 
-/// What pipelines of about the same time have in common: their columns, about how many rows (as a power of two), their threads.
+/// What queries of about the same time have in common: of the pipeline that reads most, its columns, about how many rows (as a power of two),
+/// its threads.
 pub(super) type Kind = (Vec<ColumnKey>, u32, usize);
 
-/// Kinds of pipelines whose times in memory are remembered.
+/// Queries that ran lately.
+const QUERIES: usize = 64;
+/// Kinds of queries whose times in memory are remembered.
 const KINDS: usize = 1024;
 /// What a new time counts beside those before.
 const NEWS: f64 = 0.3;
 /// Of the time in memory of all kinds that ran lately, the part that those take that have been measured, from which on they tell enough.
 const TELLING_PART: f64 = 0.9;
 
-/// Pipelines' times beside those in memory.
+/// What is known of how much longer pipelines take.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Measured {
+    /// Of no query that ran lately it is known what it takes with everything in memory.
+    Unknown,
+    /// Too few of them ran since.
+    TooFew,
+    /// So many times as long.
+    Times(f64),
+}
+
+/// Queries' times beside those in memory.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Slowdown {
-    /// Seconds that pipelines took when they read nothing.
+    /// The kinds of the last queries, the oldest first.
+    recent: VecDeque<Kind>,
+    /// Seconds that queries took when everything was in memory.
     in_memory_s: HashMap<Kind, f64>,
     /// Of the kinds that have run since there are other shares, how often they have been measured.
     measured: HashMap<Kind, u32>,
@@ -30,8 +46,12 @@ pub(super) struct Slowdown {
 }
 
 impl Slowdown {
-    /// A pipeline of this kind took so long, and read nothing, or something.
-    pub(super) fn add(&mut self, kind: Kind, took_s: f64, has_read: bool) {
+    /// A query of this kind took so long, with everything in memory or not.
+    pub(super) fn add(&mut self, kind: Kind, took_s: f64, was_in_memory: bool) {
+        if self.recent.len() == QUERIES {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(kind.clone());
         if let Some(known_s) = self.in_memory_s.get(&kind) {
             match self.measured.get_mut(&kind) {
                 None => {
@@ -44,7 +64,7 @@ impl Slowdown {
                 }
             }
         }
-        if has_read {
+        if !was_in_memory {
             return;
         }
         if self.in_memory_s.len() >= KINDS {
@@ -54,20 +74,22 @@ impl Slowdown {
         *known_s += (took_s - *known_s) * NEWS;
     }
 
-    /// The slowdown since it was asked for last, or since there were other shares, of pipelines that are mostly of `kinds`, each told once;
-    /// `None` where too few of them ran since.
-    pub(super) fn take(&mut self, kinds: impl Iterator<Item = Kind>) -> Option<f64> {
+    /// The slowdown since it was asked for last, or since there were other shares.
+    pub(super) fn take(&mut self) -> Measured {
         let (mut all_s, mut measured_s) = (0.0, 0.0);
-        for kind in kinds {
-            let known_s = self.in_memory_s.get(&kind).copied().unwrap_or_default();
+        for kind in self.recent.iter().collect::<HashSet<_>>() {
+            let known_s = self.in_memory_s.get(kind).copied().unwrap_or_default();
             all_s += known_s;
-            measured_s += if self.measured.get(&kind).is_some_and(|times| *times > 0) { known_s } else { 0.0 };
+            measured_s += if self.measured.get(kind).is_some_and(|times| *times > 0) { known_s } else { 0.0 };
         }
-        if self.known_s == 0.0 || measured_s < all_s * TELLING_PART {
-            return None;
+        if all_s == 0.0 {
+            return Measured::Unknown;
+        }
+        if measured_s < all_s * TELLING_PART {
+            return Measured::TooFew;
         }
         self.measured.values_mut().for_each(|times| *times = 0);
-        Some(std::mem::take(&mut self.took_s) / std::mem::take(&mut self.known_s))
+        Measured::Times(std::mem::take(&mut self.took_s) / std::mem::take(&mut self.known_s))
     }
 
     /// There are other shares: what runs next brings chunks in and out.
