@@ -8,6 +8,15 @@ use std::ffi::{c_int, c_long};
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
+/// Runs before the program allocates anything: what the allocator takes first would be a huge page.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = before_main;
+
+extern "C" fn before_main() {
+    forebay::manage_huge_pages();
+}
+
 /// `mi_option_purge_delay` of mimalloc 3: milliseconds until free memory goes back to the system.
 const PURGE_DELAY: c_int = 15;
 

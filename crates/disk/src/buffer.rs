@@ -182,11 +182,13 @@ impl BufferPool {
         if capacity > self.shared.limit_bytes - state.in_use_bytes {
             return None;
         }
-        let pages = match state.free.take(capacity).or_else(|| state.take_discarded(capacity)) {
+        let mut pages = match state.free.take(capacity).or_else(|| state.take_discarded(capacity)) {
             Some(pages) => pages,
             None => self.shared.grow(&mut state, capacity)?,
         };
         state.in_use_bytes += capacity;
+        drop(state);
+        pages.touch();
         Some(AlignedBuffer { pages, len, owner: Owner::Pool(Arc::clone(&self.shared)) })
     }
 

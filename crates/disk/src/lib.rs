@@ -59,6 +59,12 @@ pub use simulated::{FaultKind, Faults, SimulatedDisk};
 pub use throttled::ThrottledDisk;
 pub use ticket::{ReadPath, ReadTicket};
 
+/// Has this process get huge pages only where they are worth it: once buffer pools have taken half a gigabyte, and as long as the
+/// system has them at hand. For programs whose memory is all the database's, since other parts of the process are concerned, too.
+pub fn manage_huge_pages() {
+    sys::manage_huge_pages();
+}
+
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpenMode {

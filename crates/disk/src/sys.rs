@@ -4,6 +4,9 @@
 //! Invariants: every byte of [`Pages`] is initialised; while the kernel or another thread may write to a buffer nothing
 //! else in this process can reach it. Must not know: paths, modes, errors of Forebay.
 
+/// Whether this process gets huge pages.
+mod huge_pages;
+
 /// Aligned memory.
 mod pages;
 
@@ -21,6 +24,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Once;
 
+pub(crate) use huge_pages::manage as manage_huge_pages;
 pub(crate) use pages::Pages;
 pub(crate) use piece::{Piece, Transfer};
 pub(crate) use ring::{RingQueue, RingWaiter};

@@ -42,6 +42,7 @@ use std::time::Duration;
 
 pub use arrow;
 pub use forebay_base::{Error, ErrorKind, Position, Result, units};
+pub use forebay_disk::manage_huge_pages;
 pub use forebay_render as render;
 pub use forebay_sql::{Parameter, Prepared, ResultKind, hide_caught as hide_caught_panics};
 pub use params::{Params, Value};
@@ -56,8 +57,8 @@ use forebay_store::{OpenMode, Store};
 
 use crate::resources::Resources;
 
-/// Stack of a worker: plans of deeply nested SQL recurse.
-const WORKER_STACK_BYTES: usize = 8 << 20;
+/// Stack of a worker: plans of deeply nested SQL, of many joins for example, recurse. Memory is taken only as it is used.
+const WORKER_STACK_BYTES: usize = 64 << 20;
 
 /// How to open a database.
 #[derive(Debug, Clone, Default)]

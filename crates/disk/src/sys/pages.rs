@@ -5,8 +5,11 @@
 use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use forebay_base::limits::{HUGE_PAGE_BYTES, IO_ALIGN};
+
+use super::huge_pages;
 
 /// Owned bytes on an [`IO_ALIGN`] boundary: a heap allocation, or a part of a [`Region`] that nothing else can reach.
 pub(crate) struct Pages {
@@ -92,6 +95,19 @@ impl Pages {
         unsafe { libc::madvise(self.start.as_ptr().cast(), self.len, libc::MADV_DONTNEED) == 0 }
     }
 
+    /// Takes the memory of pages that nobody has touched yet from the system: at once, instead of page by page while something else
+    /// waits. Regions are used from the front: what lies before pages that were touched counts as touched, too.
+    pub(crate) fn touch(&mut self) {
+        let Some((region, start)) = self.place() else { return };
+        let touched = region.touched.fetch_max(start + self.len, Ordering::Relaxed).max(start) - start;
+        let Some(untouched) = self.bytes_mut().get_mut(touched..).filter(|bytes| !bytes.is_empty()) else { return };
+        huge_pages::take(untouched.len(), || {
+            // SAFETY: whole pages of an anonymous mapping that this value owns alone. Where the kernel is too old for it, or has no
+            // memory, it does nothing, and pages come when they are used.
+            unsafe { libc::madvise(untouched.as_mut_ptr().cast(), untouched.len(), libc::MADV_POPULATE_WRITE) };
+        });
+    }
+
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: `start` is valid for `len` initialised bytes that this value owns; dangling only with length 0.
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.len) }
@@ -129,9 +145,11 @@ impl Drop for Pages {
 pub(super) struct Region {
     start: NonNull<u8>,
     len: usize,
+    /// How far its pages were touched.
+    touched: AtomicUsize,
 }
 
-// SAFETY: a region is an address and a length; its bytes are reached through `Pages` alone.
+// SAFETY: a region is an address and lengths; its bytes are reached through `Pages` alone.
 unsafe impl Send for Region {}
 // SAFETY: as above.
 unsafe impl Sync for Region {}
@@ -171,7 +189,7 @@ impl Region {
             }
             libc::madvise(start, len, libc::MADV_HUGEPAGE);
         }
-        Some(Self { start: NonNull::new(start.cast())?, len })
+        Some(Self { start: NonNull::new(start.cast())?, len, touched: AtomicUsize::new(0) })
     }
 }
 
