@@ -14,7 +14,7 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 static BEFORE_MAIN: extern "C" fn() = before_main;
 
 extern "C" fn before_main() {
-    forebay::manage_huge_pages();
+    forebay::begin_without_huge_pages();
 }
 
 /// `mi_option_purge_delay` of mimalloc 3: milliseconds until free memory goes back to the system.

@@ -59,10 +59,10 @@ pub use simulated::{FaultKind, Faults, SimulatedDisk};
 pub use throttled::ThrottledDisk;
 pub use ticket::{ReadPath, ReadTicket};
 
-/// Has this process get huge pages only where they are worth it: once buffer pools have taken half a gigabyte, and as long as the
-/// system has them at hand. For programs whose memory is all the database's, since other parts of the process are concerned, too.
-pub fn manage_huge_pages() {
-    sys::manage_huge_pages();
+/// Has this process do with small pages until buffer pools have taken 256 MiB: what a short process takes comes sooner in small ones.
+/// For programs whose memory is all the database's, since other parts of the process are concerned, too.
+pub fn begin_without_huge_pages() {
+    sys::begin_without_huge_pages();
 }
 
 /// How to open a file.

@@ -101,11 +101,10 @@ impl Pages {
         let Some((region, start)) = self.place() else { return };
         let touched = region.touched.fetch_max(start + self.len, Ordering::Relaxed).max(start) - start;
         let Some(untouched) = self.bytes_mut().get_mut(touched..).filter(|bytes| !bytes.is_empty()) else { return };
-        huge_pages::take(untouched.len(), || {
-            // SAFETY: whole pages of an anonymous mapping that this value owns alone. Where the kernel is too old for it, or has no
-            // memory, it does nothing, and pages come when they are used.
-            unsafe { libc::madvise(untouched.as_mut_ptr().cast(), untouched.len(), libc::MADV_POPULATE_WRITE) };
-        });
+        huge_pages::take(untouched.len());
+        // SAFETY: whole pages of an anonymous mapping that this value owns alone. Where the kernel is too old for it, or has no
+        // memory, it does nothing, and pages come when they are used.
+        unsafe { libc::madvise(untouched.as_mut_ptr().cast(), untouched.len(), libc::MADV_POPULATE_WRITE) };
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
