@@ -15,7 +15,7 @@ use forebay_base::units::format_bytes;
 use forebay_base::{Error, ErrorKind, Result};
 use parking_lot::Mutex;
 
-use crate::sys::Pages;
+use crate::sys::{self, Pages};
 
 /// Bytes on an [`IO_ALIGN`] boundary. A buffer from a [`BufferPool`] goes back there when it is dropped.
 #[derive(Default)]
@@ -102,6 +102,12 @@ impl fmt::Debug for AlignedBuffer {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("AlignedBuffer").field("len", &self.len).field("capacity", &self.capacity()).finish()
     }
+}
+
+/// Has this process do with small pages until buffer pools have taken 256 MiB: what a short process takes comes sooner in small ones.
+/// For programs whose memory is all the database's, since other parts of the process are concerned, too.
+pub fn begin_without_huge_pages() {
+    sys::begin_without_huge_pages();
 }
 
 /// Aligned memory within a limit. Clones share it.

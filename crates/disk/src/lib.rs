@@ -52,18 +52,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_base::{Error, ErrorKind, Result, limits};
 
-pub use buffer::{AlignedBuffer, BufferPool};
+pub use buffer::{AlignedBuffer, BufferPool, begin_without_huge_pages};
 pub use local::{IoMode, LocalDisk};
 pub use memory::MemoryDisk;
 pub use simulated::{FaultKind, Faults, SimulatedDisk};
 pub use throttled::ThrottledDisk;
 pub use ticket::{ReadPath, ReadTicket};
-
-/// Has this process do with small pages until buffer pools have taken 256 MiB: what a short process takes comes sooner in small ones.
-/// For programs whose memory is all the database's, since other parts of the process are concerned, too.
-pub fn begin_without_huge_pages() {
-    sys::begin_without_huge_pages();
-}
 
 /// How to open a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
