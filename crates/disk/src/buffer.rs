@@ -112,7 +112,7 @@ pub fn begin_without_huge_pages() {
 
 /// Aligned memory within a limit. Clones share it.
 ///
-/// Memory comes from the system in regions of huge pages and is cut to measure, best fit first; what is given back is
+/// Memory comes from the system in regions for huge pages and is cut to measure, best fit first; what is given back is
 /// joined with its neighbours. So steady reading allocates nothing, and what a drive writes to lies together in memory.
 /// Memory stays with the pool when its buffers have come back, as far as its limit goes: a pool holds what it needed most, until
 /// it is asked to give some back ([`BufferPool::give_back`]).

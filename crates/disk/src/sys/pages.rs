@@ -1,4 +1,4 @@
-//! Aligned memory: heap allocations, and regions of huge pages that are cut and joined.
+//! Aligned memory: heap allocations, and regions for huge pages that are cut and joined.
 //!
 //! Invariant: every byte of [`Pages`] is initialised and belongs to one of them. Must not know: who uses the memory.
 
@@ -38,7 +38,7 @@ impl Pages {
         Some(Self { start, len, region: None })
     }
 
-    /// A fresh region of at least `len` zeros, in huge pages where the system has them; `None` if it has no memory left.
+    /// A fresh region of at least `len` zeros, in huge pages where the process gets them; `None` if it has no memory left.
     pub(crate) fn region(len: usize) -> Option<Self> {
         let region = Region::map(len.checked_next_multiple_of(HUGE_PAGE_BYTES)?)?;
         Some(Self { start: region.start, len: region.len, region: Some(Arc::new(region)) })
