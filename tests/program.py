@@ -159,6 +159,9 @@ def long_expressions(binary, report):
         outcome = binary.run("--format", "csv", "--no-header", stdin=f"{table}; SELECT {expression} FROM t;\n".encode(), timeout=30)
         different = fine(outcome) or (None if outcome.stdout.decode().strip() == wanted else outcome.stdout.decode()[:300])
         report.check(f"a thousand levels: {name}", different or (f"{outcome.seconds:.1f} s" if outcome.seconds > 10 else None))
+    joins = " ".join(f"JOIN t AS t{number} ON t{number}.a = t{number - 1}.a" for number in range(1, 1000))
+    outcome = binary.run("--format", "csv", "--no-header", stdin=f"{table}; SELECT count(*) FROM t AS t0 {joins};\n".encode(), timeout=60)
+    report.check("a thousand joins", fine(outcome) or (None if outcome.stdout.decode().strip() == "1" else outcome.stdout.decode()[:300]))
 
 
 def interrupted(binary, report, name, arguments, after):
