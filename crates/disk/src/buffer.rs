@@ -104,7 +104,7 @@ impl fmt::Debug for AlignedBuffer {
     }
 }
 
-/// Has this process do with small pages until buffer pools have taken 256 MiB: what a short process takes comes sooner in small ones.
+/// Has this process do with small pages until buffer pools have taken 192 MiB: what a short process takes comes sooner in small ones.
 /// For programs whose memory is all the database's, since other parts of the process are concerned, too.
 pub fn begin_without_huge_pages() {
     sys::begin_without_huge_pages();

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that pools have taken of the system when the process gets huge pages.
-const LEAST_BYTES: usize = 256 << 20;
+const LEAST_BYTES: usize = 192 << 20;
 
 /// Bytes that pools have yet to take before the process gets huge pages. Zero where it gets them, or where that is not up to it.
 static LEFT_BYTES: AtomicUsize = AtomicUsize::new(0);
