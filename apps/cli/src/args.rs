@@ -2,7 +2,7 @@
 //!
 //! Invariants: wrong usage ends with status 2 and a message. Must not know: databases.
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -276,6 +276,8 @@ pub(crate) enum Measured {
     Cache,
     /// The experiments of GOLAP and HippogriffDB.
     Datapath,
+    /// The transactions of TPC-C.
+    Tpcc,
 }
 
 impl FromStr for Measured {
@@ -286,6 +288,7 @@ impl FromStr for Measured {
             "blocks" => Ok(Self::Blocks),
             "cache" => Ok(Self::Cache),
             "datapath" => Ok(Self::Datapath),
+            "tpcc" | "tpc-c" => Ok(Self::Tpcc),
             _ => text.parse().map(Self::Queries),
         }
     }
@@ -294,7 +297,8 @@ impl FromStr for Measured {
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// ssb (Star Schema Benchmark), tpch (TPC-H), wide (100 columns of web analytics), taxi (trips of New York's cabs),
-    /// blocks (the experiments of Data Blocks), datapath (those of GOLAP and HippogriffDB) or cache (those of HPCache)
+    /// blocks (the experiments of Data Blocks), datapath (those of GOLAP and HippogriffDB), cache (those of HPCache) or tpcc
+    /// (the transactions of TPC-C)
     pub(crate) benchmark: Measured,
     /// Scale factor
     #[arg(long = "sf", value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]
@@ -326,6 +330,15 @@ pub(crate) struct Bench {
     /// Write the plots of blocks, datapath or cache to this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
+    /// Warehouses of tpcc, which say how large it is [default: 1]
+    #[arg(long, value_name = "N")]
+    pub(crate) warehouses: Option<NonZeroU32>,
+    /// Terminals of tpcc that work at once [default: 1]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) clients: Option<usize>,
+    /// How long the terminals of tpcc work [default: 10]
+    #[arg(long, value_name = "SECONDS")]
+    pub(crate) seconds: Option<NonZeroU32>,
     /// What runs pipelines besides the CPU: auto, cpu, gpu or emulated; floors are those of its memory and its link
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
@@ -344,14 +357,25 @@ impl Bench {
     /// Refuses options that say nothing together.
     fn check(&self) -> Result<(), clap::Error> {
         let measures_queries = matches!(self.benchmark, Measured::Queries(_));
+        let has_terminals = self.warehouses.is_some() || self.clients.is_some() || self.seconds.is_some();
+        let has_experiments = self.plots.is_some() || !self.experiments.is_empty();
         let conflict = match self.benchmark {
+            Measured::Tpcc if self.cold || self.throttle.is_some() => {
+                "--cold and --throttle measure what is read from disk, and tpcc has transactions"
+            }
+            Measured::Tpcc if self.explain || !self.queries.is_empty() || self.device.is_some() => {
+                "--explain, --query and --device are about queries, and tpcc has transactions"
+            }
+            Measured::Tpcc if has_experiments => "--experiment and --plots are for bench blocks, datapath and cache",
+            Measured::Tpcc => return Ok(()),
+            _ if has_terminals => "--warehouses, --clients and --seconds are for bench tpcc",
             Measured::Blocks if self.cold => "--cold measures queries, and blocks has experiments on data in memory",
             Measured::Datapath if self.cold => "--cold measures queries, and datapath chooses what is cold itself",
             Measured::Cache if self.cold => "--cold measures queries, and cache measures what stays in memory",
             _ if self.throttle.is_some() && !self.cold && self.benchmark != Measured::Cache => {
                 "--throttle is for what is read from disk: add --cold"
             }
-            _ if measures_queries => match self.plots.is_some() || !self.experiments.is_empty() {
+            _ if measures_queries => match has_experiments {
                 true => "--experiment and --plots are for bench blocks, bench datapath and bench cache",
                 false => return Ok(()),
             },

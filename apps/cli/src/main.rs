@@ -50,6 +50,12 @@ fn main() -> ExitCode {
         Some(Command::Demo(options)) => options.memory,
         _ => arguments.run.memory,
     });
+    let scripts = args::scripts(&arguments.run, &matches);
+    let is_interactive = scripts.is_empty() && std::io::stdin().is_terminal();
+    // Statements that are given beforehand may be done in a moment.
+    if arguments.command.is_some() || is_interactive {
+        forebay::end_without_huge_pages();
+    }
     let outcome = match arguments.command {
         Some(Command::Gen(options)) => workload::run_gen(options),
         Some(Command::Demo(options)) => workload::run_demo(options),
@@ -60,13 +66,10 @@ fn main() -> ExitCode {
         Some(Command::Doctor(options)) => machine::run_doctor(options),
         Some(Command::Selftest(options)) => machine::run_selftest(options),
         Some(Command::Version) => print_version(),
-        None => {
-            let scripts = args::scripts(&arguments.run, &matches);
-            match open(&arguments.run, scripts.is_empty() && std::io::stdin().is_terminal()) {
-                Ok((shell, interactive)) => return run(shell, interactive, &scripts),
-                Err(error) => Err(error),
-            }
-        }
+        None => match open(&arguments.run, is_interactive) {
+            Ok((shell, interactive)) => return run(shell, interactive, &scripts),
+            Err(error) => Err(error),
+        },
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

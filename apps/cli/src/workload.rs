@@ -4,7 +4,9 @@
 //! a benchmark consists of.
 
 use std::io::{self, Write};
+use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use forebay::units::{format_bytes, format_count};
 use forebay::{Error, Result};
@@ -15,6 +17,7 @@ use forebay_workload::demo::{DemoOptions, demo};
 use forebay_workload::experiments::ExperimentOptions;
 use forebay_workload::generate::{Format, GenerateOptions, GeneratedFile, Progress, generate};
 use forebay_workload::run::{BenchOptions, bench};
+use forebay_workload::tpcc::{TpccOptions, bench_tpcc};
 
 use crate::args::{Bench, Demo, FileFormat, Gen, Measured};
 use crate::progress::Ticker;
@@ -130,6 +133,19 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
         Measured::Blocks => with_stdout(|out| bench_blocks(&experiment_options(bench_args), out)),
         Measured::Cache => with_stdout(|out| bench_cache(&experiment_options(bench_args), out)),
         Measured::Datapath => with_stdout(|out| bench_datapath(&experiment_options(bench_args), out)),
+        Measured::Tpcc => {
+            let options = TpccOptions {
+                warehouses: bench_args.warehouses.unwrap_or(NonZeroU32::MIN),
+                database: bench_args.directory,
+                clients: bench_args.clients.unwrap_or(1),
+                duration: Duration::from_secs(bench_args.seconds.map_or(10, NonZeroU32::get).into()),
+                settings: bench_args.settings,
+                json: bench_args.json,
+                threads: bench_args.threads,
+                memory_bytes: bench_args.memory,
+            };
+            with_stdout(|out| bench_tpcc(&options, out))
+        }
     }
 }
 

@@ -24,6 +24,7 @@ mod sessions;
 mod ssb;
 mod table_source;
 mod taxi;
+pub mod tpcc;
 mod tpch;
 mod wide;
 

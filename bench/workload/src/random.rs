@@ -20,6 +20,7 @@ pub(crate) enum Stream {
     Visit = 13,
     Visitor = 14,
     Query = 15,
+    Terminal = 16,
 }
 
 /// The numbers of one row.

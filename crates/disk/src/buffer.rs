@@ -104,10 +104,16 @@ impl fmt::Debug for AlignedBuffer {
     }
 }
 
-/// Has this process do with small pages until buffer pools have taken 192 MiB: what a short process takes comes sooner in small ones.
-/// For programs whose memory is all the database's, since other parts of the process are concerned, too.
+/// Has this process do with small pages until buffer pools have taken 256 MiB, or [`end_without_huge_pages`] is called: what a short
+/// process takes comes sooner in small ones. For programs whose memory is all the database's, since other parts of the process are
+/// concerned, too.
 pub fn begin_without_huge_pages() {
     sys::begin_without_huge_pages();
+}
+
+/// Lets a process that does without huge pages have them: it knows by now that it will not be short.
+pub fn end_without_huge_pages() {
+    sys::end_without_huge_pages();
 }
 
 /// Aligned memory within a limit. Clones share it.

@@ -52,7 +52,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_base::{Error, ErrorKind, Result, limits};
 
-pub use buffer::{AlignedBuffer, BufferPool, begin_without_huge_pages};
+pub use buffer::{AlignedBuffer, BufferPool, begin_without_huge_pages, end_without_huge_pages};
 pub use local::{IoMode, LocalDisk};
 pub use memory::MemoryDisk;
 pub use simulated::{FaultKind, Faults, SimulatedDisk};

@@ -24,7 +24,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::sync::Once;
 
-pub(crate) use huge_pages::begin_without as begin_without_huge_pages;
+pub(crate) use huge_pages::{begin_without as begin_without_huge_pages, end_without as end_without_huge_pages};
 pub(crate) use pages::Pages;
 pub(crate) use piece::{Piece, Transfer};
 pub(crate) use ring::{RingQueue, RingWaiter};

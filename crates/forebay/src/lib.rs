@@ -42,7 +42,7 @@ use std::time::Duration;
 
 pub use arrow;
 pub use forebay_base::{Error, ErrorKind, Position, Result, units};
-pub use forebay_disk::begin_without_huge_pages;
+pub use forebay_disk::{begin_without_huge_pages, end_without_huge_pages};
 pub use forebay_render as render;
 pub use forebay_sql::{Parameter, Prepared, ResultKind, hide_caught as hide_caught_panics};
 pub use params::{Params, Value};

@@ -2,14 +2,14 @@
 //!
 //! A huge page that lies there is cleared in a fraction of a millisecond. One that the kernel must first move others away for, or that
 //! the host of a virtual machine took back while nobody used it, takes many milliseconds, longer than a drive needs to fill it;
-//! small pages come from pieces that neither of them touches. So a process begins with small pages, the memory of its allocator
-//! included, and gets huge ones when its pools have taken as much as short processes never do.
+//! small pages come from pieces that neither of them touches. So a process that may be short begins with small pages, the memory of
+//! its allocator included, and gets huge ones when its pools have taken as much as short processes never do.
 //! Must not know: whose memory it is.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that pools have taken of the system when the process gets huge pages.
-const LEAST_BYTES: usize = 192 << 20;
+const LEAST_BYTES: usize = 256 << 20;
 
 /// Bytes that pools have yet to take before the process gets huge pages. Zero where it gets them, or where that is not up to it.
 static LEFT_BYTES: AtomicUsize = AtomicUsize::new(0);
@@ -19,6 +19,14 @@ static LEFT_BYTES: AtomicUsize = AtomicUsize::new(0);
 pub(crate) fn begin_without() {
     if !are_forbidden() && forbid(true) {
         LEFT_BYTES.store(LEAST_BYTES, Ordering::Relaxed);
+    }
+}
+
+/// The process gets huge pages from now on, if [`begin_without`] has it do without.
+pub(crate) fn end_without() {
+    if LEFT_BYTES.swap(0, Ordering::Relaxed) > 0 {
+        // Where that is refused, small pages go on to do.
+        forbid(false);
     }
 }
 
@@ -56,6 +64,11 @@ mod tests {
     fn huge_pages_come_with_much_memory() {
         take(LEAST_BYTES);
         assert!(!are_forbidden(), "left to the system's settings");
+        end_without();
+        begin_without();
+        assert!(are_forbidden());
+        end_without();
+        assert!(!are_forbidden() && LEFT_BYTES.load(Ordering::Relaxed) == 0);
         begin_without();
         take(LEAST_BYTES / 4);
         assert!(are_forbidden());

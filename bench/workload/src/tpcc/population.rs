@@ -1,0 +1,46 @@
+//! The initial population of TPC-C (clause 4.3.3), made by SQL in one transaction: it is there as a whole, or not at all.
+
+use std::io::Write;
+use std::num::NonZeroU32;
+use std::time::Instant;
+
+use forebay::units::format_seconds;
+use forebay::{Error, ErrorKind, Result, Session};
+
+use super::random::LAST_NAME_OF_POPULATION;
+use super::rows::rows_of;
+use crate::measure::run_sql;
+use crate::report::line;
+
+const SCHEMA: &str = include_str!("../../queries/tpcc/schema.sql");
+const POPULATION: &str = include_str!("../../queries/tpcc/population.sql");
+
+/// Makes tables and rows unless they are there.
+///
+/// # Errors
+/// A database of another number of warehouses, or with tables of the same names.
+pub(super) fn prepare(session: &Session, warehouses: NonZeroU32, out: &mut dyn Write) -> Result<()> {
+    match warehouses_of(session) {
+        Ok(found) if found == i64::from(warehouses.get()) => return line(out, "TPC-C is there already; using it."),
+        Ok(found) => {
+            return Err(Error::input(format!("the database holds TPC-C with {found} warehouses, not {warehouses}"))
+                .hint("Use another directory, or --warehouses with its number"));
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let started = Instant::now();
+    let population = POPULATION
+        .replace("$warehouses", &warehouses.to_string())
+        .replace("$c_last", &LAST_NAME_OF_POPULATION.to_string());
+    run_sql(session, "BEGIN")?;
+    let filled = run_sql(session, SCHEMA).and_then(|_| run_sql(session, &population));
+    run_sql(session, if filled.is_ok() { "COMMIT" } else { "ROLLBACK" })?;
+    filled?;
+    run_sql(session, "CHECKPOINT")?;
+    line(out, &format!("Made TPC-C in {}.", format_seconds(started.elapsed().as_secs_f64())))
+}
+
+fn warehouses_of(session: &Session) -> Result<i64> {
+    rows_of(session, "SELECT count(*) FROM warehouse")?.integer(0, 0)
+}
