@@ -532,6 +532,16 @@ def machine(binary, report, directory):
     report.check("floors of a device", fine(outcome, "on device emulated", "in its memory, its link", "q1.1"))
 
 
+def transactions(binary, report, directory):
+    """TPC-C by two terminals that share a warehouse, and once more over what they left."""
+    database = os.path.join(directory, "tpcc")
+    for run, wanted in (("", "Made TPC-C in"), (" once more", "TPC-C is there already")):
+        outcome = binary.run("bench", "tpcc", "--db", database, "--clients", "2", "--seconds", "2", timeout=300)
+        report.check(f"TPC-C{run}", fine(outcome, wanted, "tx/s, unaudited", "The twelve consistency conditions hold."))
+    outcome = binary.run("bench", "tpcc", "--db", database, "--warehouses", "2", timeout=300)
+    report.check("TPC-C of another size", None if "holds TPC-C with 1 warehouse, not 2" in outcome.stderr else outcome.stderr)
+
+
 def run(options, report):
     report.suite("the program")
     directory = os.path.join(options.directory, "program")
@@ -553,4 +563,5 @@ def run(options, report):
     timelines(options.binary, report, directory)
     placing(options.binary, report)
     machine(options.binary, report, directory)
+    transactions(options.binary, report, directory)
     report.end()

@@ -90,10 +90,10 @@ impl Change {
         Key::of(&self.table).into_iter().filter(|key| key.names_any(&set)).collect()
     }
 
-    /// The query that counts the rows of a part of the table that are concerned; `None` where all of them are.
-    pub fn count(&self, part: &str) -> Option<String> {
-        let concerned = self.concerned.as_ref()?;
-        Some(format!("{}SELECT count(*) FROM {part} AS {} WHERE {concerned}", self.with, self.alias))
+    /// The query that counts the rows of a part of the table that are concerned.
+    pub fn count(&self, part: &str) -> String {
+        let concerned = self.concerned.as_deref().unwrap_or("TRUE");
+        format!("{}SELECT count(*) FROM {part} AS {} WHERE {concerned}", self.with, self.alias)
     }
 
     /// The query of the rows that stand in the place of a part.

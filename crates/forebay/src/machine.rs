@@ -4,7 +4,6 @@
 //! Must not know: databases that are open.
 
 mod drive;
-mod memory;
 
 use std::path::Path;
 
@@ -16,7 +15,6 @@ use forebay_engine::selftest;
 pub use forebay_engine::selftest::Outcome;
 
 pub use drive::{DriveProbe, Reader};
-pub use memory::memory_bandwidth;
 
 /// What was found, part by part: ways to the drive of a folder, then what there is for GPUs.
 pub fn doctor(folder: &Path) -> Vec<Finding> {

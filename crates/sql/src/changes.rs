@@ -90,16 +90,10 @@ impl Run<'_> {
             // Of no row: the columns that there will be.
             returning.add_segments(self, &change.table, &change.alias, Vec::new())?;
         }
-        for segment in &change.table.segments {
+        let concerned = self.concerned(change)?;
+        for (segment, rows) in change.table.segments.iter().zip(concerned).filter(|(_, rows)| *rows > 0) {
             let part = change.table.with_rows([Arc::clone(segment)]);
             let part = quoted(&self.planner.add_part(part));
-            let rows = match change.count(&part) {
-                Some(query) => self.number(&query)?,
-                None => segment.rows(),
-            };
-            if rows == 0 {
-                continue;
-            }
             if self.marks_rows(&change.table, segment, rows) {
                 let marked = self.marked(change, segment)?;
                 changed += marked.0.rows.count();
@@ -135,6 +129,37 @@ impl Run<'_> {
             Some(returning) => returning.answer(self),
             None => self.changed(changed),
         }
+    }
+
+    /// By segment: how many of its rows a statement concerns. One query for all segments: most have no such row.
+    fn concerned(&self, change: &Change) -> Result<Vec<u64>> {
+        let segments = &change.table.segments;
+        if change.concerned.is_none() {
+            return Ok(segments.iter().map(|segment| segment.rows()).collect());
+        }
+        let all = change.table.with_rows(segments.iter().cloned());
+        if segments.len() == 1 {
+            let part = quoted(&self.planner.add_part(all));
+            return Ok(vec![self.number(&change.count(&part))?]);
+        }
+        let part = quoted(&self.planner.add_part(Table::clone(TableSnapshot::from(all).with_places())));
+        let ends: Vec<u64> = segments
+            .iter()
+            .scan(0, |end, segment| {
+                *end += segment.stored_rows();
+                Some(*end)
+            })
+            .collect();
+        let state = self.state();
+        let mut answer = self.stream(&state, self.plan_text(&state, &change.places(&part))?)?;
+        let mut concerned = vec![0; ends.len()];
+        while let Some(batch) = answer.next_batch()? {
+            for place in load::places(batch.column(0))? {
+                let number = ends.partition_point(|end| *end <= place);
+                *concerned.get_mut(number).ok_or_else(|| Error::internal("a place behind all rows"))? += 1;
+            }
+        }
+        Ok(concerned)
     }
 
     /// Whether a segment of which so many rows change stays, without these rows.

@@ -4,10 +4,19 @@
 //!
 //! Must not know: queries, databases.
 
+use std::hint::black_box;
+use std::time::Instant;
+
 use forebay::Result;
-use forebay::machine::{Bandwidths, bandwidths, memory_bandwidth};
+use forebay::machine::{Bandwidths, bandwidths};
 
 use crate::report::bandwidth;
+
+/// Bytes that each thread reads: together more than the last-level cache of the machines that we know.
+const BYTES_PER_THREAD: usize = 256 << 20;
+
+/// The fastest of so many rounds counts: what disturbs a round only makes it slower.
+const ROUNDS: usize = 7;
 
 /// How fast codes can reach what tests them.
 #[derive(Debug, Clone, Copy)]
@@ -31,9 +40,20 @@ impl Roof {
     /// Reads memory in order with so many threads at once, each its own part; and measures the device of this name. It has
     /// the codes in its memory where a benchmark is warm.
     pub(crate) fn measure(threads: usize, device: Option<&str>, cold: bool) -> Result<Self> {
+        let parts: Vec<Vec<u64>> = (0..threads).map(|_| vec![1u64; BYTES_PER_THREAD / size_of::<u64>()]).collect();
+        let round = || {
+            let started = Instant::now();
+            std::thread::scope(|scope| {
+                for part in &parts {
+                    scope.spawn(|| black_box(part.iter().fold(0u64, |sum, word| sum.wrapping_add(*word))));
+                }
+            });
+            started.elapsed().as_secs_f64()
+        };
+        let fastest = (0..ROUNDS).map(|_| round()).fold(f64::INFINITY, f64::min);
         let measured = device.map(bandwidths).transpose()?.flatten();
         let device = measured.map(|measured| DeviceRoof { measured, streams: cold });
-        Ok(Self { memory: memory_bandwidth(threads)?, threads, device })
+        Ok(Self { memory: (threads * BYTES_PER_THREAD) as f64 / fastest, threads, device })
     }
 
     /// Bytes per second that the floor counts with.

@@ -7,6 +7,7 @@ use std::time::Instant;
 use forebay::units::format_seconds;
 use forebay::{Error, ErrorKind, Result, Session};
 
+use super::counted;
 use super::random::LAST_NAME_OF_POPULATION;
 use super::rows::rows_of;
 use crate::measure::run_sql;
@@ -23,8 +24,11 @@ pub(super) fn prepare(session: &Session, warehouses: NonZeroU32, out: &mut dyn W
     match warehouses_of(session) {
         Ok(found) if found == i64::from(warehouses.get()) => return line(out, "TPC-C is there already; using it."),
         Ok(found) => {
-            return Err(Error::input(format!("the database holds TPC-C with {found} warehouses, not {warehouses}"))
-                .hint("Use another directory, or --warehouses with its number"));
+            return Err(Error::input(format!(
+                "the database holds TPC-C with {}, not {warehouses}",
+                counted(found as u64, "warehouse")
+            ))
+            .hint("Use another directory, or --warehouses with its number"));
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(error) => return Err(error),
