@@ -3,7 +3,7 @@
 //! A statement becomes the query of the rows that stand in the place of those of one segment ([`change`], [`merge`]), and of those
 //! that are added behind them ([`conflict`], [`merge`]); [`insert`] is what an INSERT has besides rows, [`inserted_query`] one of the rows of a query, [`columns`] what values of columns are,
 //! [`checks`], [`keys`] and [`references`] what rows of a table have to have,
-//! [`stored_expression`] what a text of the catalog means, [`of_one_row`] which expressions have a value for one row, [`struct_fields`] what ALTER TABLE makes of a column of structs.
+//! [`stored_expression`] what a text of the catalog means, [`of_one_row`] which expressions have a value for one row, [`segment_counts`] which segments have rows that are concerned, [`struct_fields`] what ALTER TABLE makes of a column of structs.
 //! Must not know: how rows are written, sessions.
 #![forbid(unsafe_code)]
 
@@ -23,6 +23,7 @@ pub mod merge_action;
 mod merge_source;
 pub mod of_one_row;
 pub mod references;
+pub mod segment_counts;
 pub mod stored_expression;
 pub mod struct_fields;
 

@@ -16,6 +16,7 @@ use forebay_base::{Error, Result};
 use forebay_changes::change::{Change, PLACE};
 use forebay_changes::columns::{quoted, whole_table};
 use forebay_changes::of_one_row::other_than_of_one_row;
+use forebay_changes::segment_counts::SegmentCounts;
 use forebay_context::row_changes::RowChangeMode;
 use forebay_store::{Deleted, RowChanges, SealedSegment, Segment, Table, TableSnapshot};
 use forebay_syntax::parse::parse_plan;
@@ -143,23 +144,13 @@ impl Run<'_> {
             return Ok(vec![self.number(&change.count(&part))?]);
         }
         let part = quoted(&self.planner.add_part(Table::clone(TableSnapshot::from(all).with_places())));
-        let ends: Vec<u64> = segments
-            .iter()
-            .scan(0, |end, segment| {
-                *end += segment.stored_rows();
-                Some(*end)
-            })
-            .collect();
         let state = self.state();
         let mut answer = self.stream(&state, self.plan_text(&state, &change.places(&part))?)?;
-        let mut concerned = vec![0; ends.len()];
+        let mut concerned = SegmentCounts::of(segments);
         while let Some(batch) = answer.next_batch()? {
-            for place in load::places(batch.column(0))? {
-                let number = ends.partition_point(|end| *end <= place);
-                *concerned.get_mut(number).ok_or_else(|| Error::internal("a place behind all rows"))? += 1;
-            }
+            concerned.add(&load::places(batch.column(0))?)?;
         }
-        Ok(concerned)
+        Ok(concerned.into_counts())
     }
 
     /// Whether a segment of which so many rows change stays, without these rows.
