@@ -7,7 +7,7 @@ use super::random::{DISTRICTS, ITEMS, customer, happens, item, other_warehouse};
 use super::rows::execute;
 use crate::random::RowRandom;
 
-/// Digits behind the point of an order line's amount: six in all.
+/// Digits of an order line's amount, two of them behind the point.
 const AMOUNT_DIGITS: u8 = 6;
 
 pub(super) struct NewOrder {

@@ -103,9 +103,9 @@ impl Procedure for Payment {
         let credit = execute(session, &self.credit, &of_customer())?.text(0, 0)?;
         let paid = of_customer().push(amount.clone());
         if credit == "BC" {
-            let euros = f64::from(input.cents) / 100.0;
+            let dollars = f64::from(input.cents) / 100.0;
             let note = format!(
-                "{customer} {} {} {district} {warehouse} {euros:.2} | ",
+                "{customer} {} {} {district} {warehouse} {dollars:.2} | ",
                 input.customer_district, input.customer_warehouse
             );
             execute(session, &self.pay_with_note, &paid.push(note))?;
