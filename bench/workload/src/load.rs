@@ -135,7 +135,8 @@ fn inspect(wanted: &Wanted<'_>, session: &Session, table: &str, expected: u64, t
     .hint("Use another directory or the scale factor it was made with"))
 }
 
-fn count(session: &Session, table: &str) -> Result<u64> {
+/// Rows of a table.
+pub(crate) fn count(session: &Session, table: &str) -> Result<u64> {
     let (_, batches) = run_sql(session, &format!("SELECT CAST(count(*) AS BIGINT) FROM {table}"))?;
     let counted = batches.iter().find(|batch| batch.num_rows() > 0);
     let column = counted.and_then(|batch| batch.column(0).as_primitive_opt::<Int64Type>().cloned());

@@ -9,7 +9,7 @@ use forebay::{Error, ErrorKind, Result, Session};
 
 use super::counted;
 use super::random::LAST_NAME_OF_POPULATION;
-use super::rows::rows_of;
+use crate::load::count;
 use crate::measure::run_sql;
 use crate::report::line;
 
@@ -21,12 +21,12 @@ const POPULATION: &str = include_str!("../../queries/tpcc/population.sql");
 /// # Errors
 /// A database of another number of warehouses, or with tables of the same names.
 pub(super) fn prepare(session: &Session, warehouses: NonZeroU32, out: &mut dyn Write) -> Result<()> {
-    match warehouses_of(session) {
-        Ok(found) if found == i64::from(warehouses.get()) => return line(out, "TPC-C is there already; using it."),
+    match count(session, "warehouse") {
+        Ok(found) if found == u64::from(warehouses.get()) => return line(out, "TPC-C is there already; using it."),
         Ok(found) => {
             return Err(Error::input(format!(
                 "the database holds TPC-C with {}, not {warehouses}",
-                counted(found as u64, "warehouse")
+                counted(found, "warehouse")
             ))
             .hint("Use another directory, or --warehouses with its number"));
         }
@@ -43,8 +43,4 @@ pub(super) fn prepare(session: &Session, warehouses: NonZeroU32, out: &mut dyn W
     filled?;
     run_sql(session, "CHECKPOINT")?;
     line(out, &format!("Made TPC-C in {}.", format_seconds(started.elapsed().as_secs_f64())))
-}
-
-fn warehouses_of(session: &Session) -> Result<i64> {
-    rows_of(session, "SELECT count(*) FROM warehouse")?.integer(0, 0)
 }

@@ -4,23 +4,14 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::{cast, concat_batches};
 use arrow::datatypes::{DataType, Decimal128Type, Int64Type};
 use arrow::util::display::array_value_to_string;
-use forebay::{Error, Params, Prepared, QueryResult, Result, Session};
+use forebay::{Error, Params, Prepared, Result, Session};
 
 /// All rows of one statement.
 pub(super) struct Rows(RecordBatch);
 
 /// Runs a prepared statement with these values, and gives its rows.
 pub(super) fn execute(session: &Session, prepared: &Prepared, params: &Params) -> Result<Rows> {
-    rows(session.execute_prepared(prepared, params)?)
-}
-
-/// Runs one statement, and gives its rows.
-pub(super) fn rows_of(session: &Session, sql: &str) -> Result<Rows> {
-    let statement = session.statements(sql)?.pop().ok_or_else(|| Error::internal("no statement"))?;
-    rows(session.execute(&statement)?)
-}
-
-fn rows(mut result: QueryResult) -> Result<Rows> {
+    let mut result = session.execute_prepared(prepared, params)?;
     let mut batches = Vec::new();
     while let Some(batch) = result.next_batch()? {
         batches.push(batch);

@@ -152,13 +152,13 @@ impl Terminal {
     pub(super) fn step(&mut self, tally: &mut Tally) -> Result<()> {
         let kind = Kind::draw(&mut self.random);
         let Self { session, place, random, .. } = self;
-        let (ending, done) = (session, &mut tally.done[kind as usize]);
+        let done = &mut tally.done[kind as usize];
         let ending = match kind {
-            Kind::NewOrder => run(&self.new_order, ending, *place, random, done),
-            Kind::Payment => run(&self.payment, ending, *place, random, done),
-            Kind::OrderStatus => run(&self.order_status, ending, *place, random, done),
-            Kind::Delivery => run(&self.delivery, ending, *place, random, done),
-            Kind::StockLevel => run(&self.stock_level, ending, *place, random, done),
+            Kind::NewOrder => run(&self.new_order, session, *place, random, done),
+            Kind::Payment => run(&self.payment, session, *place, random, done),
+            Kind::OrderStatus => run(&self.order_status, session, *place, random, done),
+            Kind::Delivery => run(&self.delivery, session, *place, random, done),
+            Kind::StockLevel => run(&self.stock_level, session, *place, random, done),
         };
         let ending = ending.map_err(|error| error.context(format!("transaction {}", kind.name())))?;
         tally.rolled_back += u64::from(ending == Ending::RollBack);

@@ -1,6 +1,7 @@
 //! The population of one warehouse in memory, transactions on it, and changes that each break one condition.
 
 use super::*;
+use crate::load::count;
 
 fn few() -> Result<(Database, Session)> {
     let database = Database::in_memory(&Options::default())?;
@@ -12,11 +13,7 @@ fn few() -> Result<(Database, Session)> {
 #[test]
 fn the_population_is_that_of_the_specification_and_conditions_hold_after_transactions() {
     let (database, session) = few().expect("a population");
-    let rows = |table: &str| {
-        rows::rows_of(&session, &format!("SELECT count(*) FROM {table}"))
-            .and_then(|rows| rows.integer(0, 0))
-            .expect("rows")
-    };
+    let rows = |table: &str| count(&session, table).expect("rows");
     let tables = ["item", "warehouse", "district", "stock", "customer", "history", "orders", "new_order"];
     assert_eq!(tables.map(rows), [100_000, 1, 10, 100_000, 30_000, 30_000, 30_000, 9_000]);
     assert!((290_000..310_000).contains(&rows("order_line")));
@@ -29,9 +26,9 @@ fn the_population_is_that_of_the_specification_and_conditions_hold_after_transac
     }
     assert_eq!(tally.count(), 40);
     assert!(Kind::ALL.iter().all(|kind| tally.of(*kind).conflicts == 0), "nobody else is there");
-    assert_eq!(rows("history"), 30_000 + tally.of(Kind::Payment).count() as i64);
+    assert_eq!(rows("history"), 30_000 + tally.of(Kind::Payment).count());
     let new_orders = tally.of(Kind::NewOrder).count() - tally.rolled_back;
-    assert_eq!(rows("orders"), 30_000 + new_orders as i64);
+    assert_eq!(rows("orders"), 30_000 + new_orders);
     check(&session).expect("transactions without errors");
 }
 
