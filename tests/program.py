@@ -87,8 +87,25 @@ def scripts(binary, report, directory):
     report.check("version", fine(binary.run("version"), "forebay"))
 
 
+def has_huge_pages(process):
+    """What the kernel says of a process; None where it says nothing."""
+    with open(f"/proc/{process.pid}/status") as status:
+        found = re.search(r"THP_enabled:\s*(\d)", status.read())
+    return found and found[1] == "1"
+
+
+def statements_begin_without_huge_pages(binary, report):
+    process = binary.start("-c", SLOW)
+    end = time.monotonic() + 10
+    while has_huge_pages(process) and time.monotonic() < end:
+        time.sleep(0.05)
+    report.check("statements begin without huge pages", "it has them" if has_huge_pages(process) else None)
+    process.kill()
+    process.communicate()
+
+
 def prompt(binary, report):
-    """A byte that is not UTF-8 does not end a session at a terminal."""
+    """A session at a terminal has huge pages, and a byte that is not UTF-8 does not end it."""
     controller, terminal = pty.openpty()
     process = subprocess.Popen([binary.path], stdin=terminal, stdout=terminal, stderr=terminal, close_fds=True)
     os.close(terminal)
@@ -105,6 +122,7 @@ def prompt(binary, report):
                     return
 
     wait_for(b"memory> ")
+    report.check("a prompt has huge pages", "it has none" if has_huge_pages(process) is False else None)
     os.write(controller, b"SELECT 'abc\xff\r")
     wait_for(b"UTF-8")
     os.write(controller, b"SELECT 5 * 1111 AS product;\r")
@@ -538,6 +556,8 @@ def transactions(binary, report, directory):
     for run, wanted in (("", "Made TPC-C in"), (" once more", "TPC-C is there already")):
         outcome = binary.run("bench", "tpcc", "--db", database, "--clients", "2", "--seconds", "2", timeout=300)
         report.check(f"TPC-C{run}", fine(outcome, wanted, "tx/s, unaudited", "The twelve consistency conditions hold."))
+    refused = binary.run("bench", "tpcc", "--db", database, "--sf", "2")
+    report.check("TPC-C has no scale factor", None if "tpcc has --warehouses" in refused.stderr else refused.stderr)
     outcome = binary.run("bench", "tpcc", "--db", database, "--warehouses", "2", timeout=300)
     report.check("TPC-C of another size", None if "holds TPC-C with 1 warehouse, not 2" in outcome.stderr else outcome.stderr)
 
@@ -549,6 +569,7 @@ def run(options, report):
     formats(options.binary, report)
     scripts(options.binary, report, directory)
     prompt(options.binary, report)
+    statements_begin_without_huge_pages(options.binary, report)
     schemas(options.binary, report, directory)
     long_expressions(options.binary, report)
     cancelling(options.binary, report, directory)

@@ -300,15 +300,15 @@ pub(crate) struct Bench {
     /// blocks (the experiments of Data Blocks), datapath (those of GOLAP and HippogriffDB), cache (those of HPCache) or tpcc
     /// (the transactions of TPC-C)
     pub(crate) benchmark: Measured,
-    /// Scale factor
-    #[arg(long = "sf", value_name = "N", default_value_t = 1.0, allow_negative_numbers = true)]
-    pub(crate) scale_factor: f64,
+    /// Scale factor [default: 1]
+    #[arg(long = "sf", value_name = "N", allow_negative_numbers = true)]
+    pub(crate) scale_factor: Option<f64>,
     /// Folder of the database, generated and loaded if it does not exist
     #[arg(long = "db", value_name = "DIR")]
     pub(crate) directory: PathBuf,
-    /// Timed runs of each query
-    #[arg(long, value_name = "N", default_value_t = 5, value_parser = parse_count)]
-    pub(crate) runs: usize,
+    /// Timed runs of each query [default: 5]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) runs: Option<usize>,
     /// Empty all caches before each run
     #[arg(long)]
     pub(crate) cold: bool,
@@ -354,6 +354,14 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
+    pub(crate) fn scale_factor(&self) -> f64 {
+        self.scale_factor.unwrap_or(1.0)
+    }
+
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.unwrap_or(5)
+    }
+
     /// Refuses options that say nothing together.
     fn check(&self) -> Result<(), clap::Error> {
         let measures_queries = matches!(self.benchmark, Measured::Queries(_));
@@ -365,6 +373,9 @@ impl Bench {
             }
             Measured::Tpcc if self.explain || !self.queries.is_empty() || self.device.is_some() => {
                 "--explain, --query and --device are about queries, and tpcc has transactions"
+            }
+            Measured::Tpcc if self.scale_factor.is_some() || self.runs.is_some() => {
+                "--sf and --runs are about queries: tpcc has --warehouses and --seconds"
             }
             Measured::Tpcc if has_experiments => "--experiment and --plots are for bench blocks, datapath and cache",
             Measured::Tpcc => return Ok(()),
@@ -521,6 +532,8 @@ mod tests {
             "forebay bench tpcc --db d --warehouses 0",
             "forebay bench tpcc --db d --cold",
             "forebay bench tpcc --db d --query q1",
+            "forebay bench tpcc --db d --sf 2",
+            "forebay bench tpcc --db d --runs 3",
             "forebay bench tpcc --db d --experiment packed",
             "forebay inspect d",
             "forebay inspect d t --sample 0",

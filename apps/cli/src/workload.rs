@@ -111,13 +111,14 @@ pub(crate) fn run_demo(demo_args: Demo) -> Result<()> {
 }
 
 pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
+    let (scale_factor, runs) = (bench_args.scale_factor(), bench_args.runs());
     match bench_args.benchmark {
         Measured::Queries(benchmark) => {
             let options = BenchOptions {
                 benchmark,
-                scale_factor: bench_args.scale_factor,
+                scale_factor,
                 database: bench_args.directory,
-                runs: bench_args.runs,
+                runs,
                 cold: bench_args.cold,
                 read_bytes_per_second: bench_args.throttle,
                 json: bench_args.json,
@@ -151,9 +152,9 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
 
 fn experiment_options(bench_args: Bench) -> ExperimentOptions {
     ExperimentOptions {
-        scale_factor: bench_args.scale_factor,
+        scale_factor: bench_args.scale_factor(),
+        runs: bench_args.runs(),
         directory: bench_args.directory,
-        runs: bench_args.runs,
         experiments: bench_args.experiments,
         json: bench_args.json,
         plots: bench_args.plots,

@@ -60,7 +60,12 @@ pub struct TpccOptions {
 /// # Errors
 /// Other data in the database; a transaction that fails other than by a conflict; a condition that does not hold.
 pub fn bench_tpcc(options: &TpccOptions, out: &mut dyn Write) -> Result<()> {
-    let open = Options { threads: options.threads, memory_bytes: options.memory_bytes, ..Options::default() };
+    let open = Options {
+        threads: options.threads,
+        memory_bytes: options.memory_bytes,
+        owns_process: true,
+        ..Options::default()
+    };
     let database = Database::open(&options.database, &open)?;
     population::prepare(&session(&database, options)?, options.warehouses, out)?;
     let terminals = format!(
