@@ -31,6 +31,7 @@ const TOLERATED: &[(&str, &[&str], &str)] = &[
             "commit_log",
             "data_directories",
             "fact",
+            "hot",
             "leftovers",
             "manifest",
             "options",

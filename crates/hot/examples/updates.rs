@@ -18,7 +18,7 @@ const OPERATIONS: usize = 4_000_000;
 fn main() {
     let rows: usize = std::env::args().nth(1).map_or(Ok(8_000_000), |rows| rows.parse()).expect("a number of rows");
     let commits = Commits::new(0);
-    let table = HotTable::new("t", vec![PhysicalType::I64, PhysicalType::I64], 0, &commits);
+    let table = HotTable::new(1, "t", vec![PhysicalType::I64, PhysicalType::I64], 0, &commits);
     let mut run = Run { commits, table, rows, random: Random(42) };
 
     let seconds = measured(|| run.insert());

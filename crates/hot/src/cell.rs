@@ -71,7 +71,7 @@ impl<'a> Cell<'a> {
     }
 
     /// Whether a column of this type can hold it.
-    pub(crate) fn fits(self, physical: PhysicalType) -> bool {
+    pub fn fits(self, physical: PhysicalType) -> bool {
         match self {
             Self::Null => true,
             Self::Fixed(bits) => physical != PhysicalType::Bytes && bits & !mask(physical) == 0,
@@ -139,12 +139,14 @@ impl Row {
         (0..self.len()).map(|at| self.cell(at))
     }
 
-    pub(crate) fn clear(&mut self) {
+    /// Takes all values out.
+    pub fn clear(&mut self) {
         self.slots.clear();
         self.bytes.clear();
     }
 
-    pub(crate) fn push(&mut self, cell: Cell<'_>) {
+    /// Adds a value behind the others.
+    pub fn push(&mut self, cell: Cell<'_>) {
         let slot = self.slot(cell);
         self.slots.push(slot);
     }

@@ -144,6 +144,19 @@ impl Chunk {
         position
     }
 
+    /// Puts a row without versions at a position; positions before it that have no row stay without.
+    pub(crate) fn put(&mut self, position: usize, cells: &[Cell<'_>]) {
+        while self.rows() <= position {
+            self.present.push(false);
+            self.columns.iter_mut().for_each(Column::push_nothing);
+        }
+        self.present.set(position, true);
+        for (column, cell) in self.columns.iter_mut().zip(cells) {
+            column.set(position, *cell);
+        }
+        self.changes += 1;
+    }
+
     /// Overwrites values of a row.
     pub(crate) fn update(&mut self, writer: Writer<'_>, position: usize, changes: &[Change<'_>]) -> Written {
         let head = match self.check(writer, position) {
@@ -342,6 +355,15 @@ impl Chunk {
                 number = record.next;
             }
         });
+    }
+
+    /// Whether no row is there, and none was changed by a transaction that has not ended.
+    pub(crate) fn is_empty(&self) -> bool {
+        let mut is_empty = self.present.count_ones() == 0;
+        self.marks.versioned(&(0..self.rows()), 0, |_, head| {
+            is_empty &= head == 0 || self.undo.stamp(self.undo.record(head)) <= FIRST_ID;
+        });
+        is_empty
     }
 
     /// The stamp of a row's newest version, if it has others.

@@ -58,6 +58,12 @@ impl Column {
         self.valid.push(cell != Cell::Null);
     }
 
+    /// Adds a position that has no row.
+    pub(crate) fn push_nothing(&mut self) {
+        self.values.push(0);
+        self.valid.push(true);
+    }
+
     /// Gives the value at a position to `read`.
     #[inline]
     pub(crate) fn with<R>(&self, at: usize, read: impl FnOnce(Cell<'_>) -> R) -> R {

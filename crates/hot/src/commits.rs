@@ -142,6 +142,11 @@ impl Snapshot {
         View { number: self.number, own: FIRST_ID, commits: &self.commits }
     }
 
+    /// What a transaction sees that began with it.
+    pub fn view_of(&self, transaction: TransactionId) -> View<'_> {
+        View::of_transaction(self, transaction)
+    }
+
     pub(crate) fn commits(&self) -> &Arc<Commits> {
         &self.commits
     }

@@ -30,6 +30,7 @@ pub struct HotTable {
 
 #[derive(Debug)]
 struct Shared {
+    number: u64,
     name: String,
     types: Vec<PhysicalType>,
     commits: Arc<Commits>,
@@ -59,17 +60,29 @@ impl CleanRows {
 }
 
 impl HotTable {
-    /// An empty table. `name` is for errors; the first chunk gets the number `first_chunk`, others those behind it.
+    /// An empty table. `number` tells it from other tables ([`Transaction::written`]), `name` is for errors; the first chunk gets the
+    /// number `first_chunk`, others those behind it.
     ///
     /// # Panics
     /// Without columns, or with too many.
-    pub fn new(name: impl Into<String>, types: Vec<PhysicalType>, first_chunk: u32, commits: &Arc<Commits>) -> Self {
+    pub fn new(
+        number: u64,
+        name: impl Into<String>,
+        types: Vec<PhysicalType>,
+        first_chunk: u32,
+        commits: &Arc<Commits>,
+    ) -> Self {
         assert!((1..=TABLE_COLUMNS).contains(&types.len()), "a table has 1 to {TABLE_COLUMNS} columns");
         let chunks = ChunkList::default();
         chunks.add(0, RwLock::new(Chunk::new(&types)));
         let (commits, name) = (Arc::clone(commits), name.into());
         let (last, growing) = (AtomicU32::new(0), Mutex::default());
-        Self { shared: Arc::new(Shared { name, types, commits, first: first_chunk, chunks, last, growing }) }
+        Self { shared: Arc::new(Shared { number, name, types, commits, first: first_chunk, chunks, last, growing }) }
+    }
+
+    /// Its number.
+    pub fn number(&self) -> u64 {
+        self.shared.number
     }
 
     /// The types of its columns.
@@ -93,10 +106,7 @@ impl HotTable {
     /// `Input` for a string that is too long; `Internal` for values that do not fit the columns.
     pub fn insert(&self, transaction: &mut Transaction, cells: &[Cell<'_>]) -> Result<RowId> {
         let shared = &self.shared;
-        if cells.len() != shared.types.len() {
-            return Err(Error::internal(format!("{} values for {} columns", cells.len(), shared.types.len())));
-        }
-        cells.iter().enumerate().try_for_each(|(column, cell)| shared.check_cell(column, *cell))?;
+        shared.check_cells(cells)?;
         loop {
             let last = shared.last.load(Ordering::Acquire);
             let mut chunk = write(shared.chunks.get(last as usize).expect("the last chunk is there"));
@@ -112,6 +122,24 @@ impl HotTable {
             transaction.wrote(shared, row);
             return Ok(row);
         }
+    }
+
+    /// Puts a row where it was when the table was last in memory. It has no older versions: everybody sees it. For who fills the table,
+    /// before others know it.
+    ///
+    /// # Errors
+    /// As [`HotTable::insert`], and `Corrupt` for a row that lies before the first chunk.
+    pub fn put(&self, row: RowId, cells: &[Cell<'_>]) -> Result<()> {
+        let shared = &self.shared;
+        shared.check_cells(cells)?;
+        let Some(index) = row.chunk().checked_sub(shared.first) else {
+            return Err(Error::corrupt(format!("{row} lies before chunk {}", shared.first)).context(shared.place()));
+        };
+        while shared.last.load(Ordering::Acquire) < index {
+            shared.grow(shared.last.load(Ordering::Acquire));
+        }
+        write(shared.chunks.get(index as usize).expect("it was just made")).put(row.position(), cells);
+        Ok(())
     }
 
     /// Overwrites some columns of a row; false if the transaction does not see the row.
@@ -158,6 +186,11 @@ impl HotTable {
         let Some(chunk) = self.shared.read_chunk(view, chunk)? else { return Err(self.shared.no_chunk(chunk)) };
         chunk.scan(view, rows, columns, batch);
         Ok(())
+    }
+
+    /// Whether there are no rows for whoever begins now, and no open transaction has changed any.
+    pub fn is_empty(&self) -> bool {
+        self.shared.chunks.iter().all(|chunk| read(chunk).is_empty())
     }
 
     /// Number of rows that the view sees; those of released chunks do not count.
@@ -307,6 +340,14 @@ impl Shared {
         }
     }
 
+    fn check_cells(&self, cells: &[Cell<'_>]) -> Result<()> {
+        if cells.len() != self.types.len() {
+            let message = format!("{} values for {} columns", cells.len(), self.types.len());
+            return Err(Error::internal(message).context(self.place()));
+        }
+        cells.iter().enumerate().try_for_each(|(column, cell)| self.check_cell(column, *cell))
+    }
+
     fn check_cell(&self, column: usize, cell: Cell<'_>) -> Result<()> {
         let physical = *self.types.get(column).ok_or_else(|| Error::internal(format!("no column {column}")))?;
         if !cell.fits(physical) {
@@ -343,6 +384,10 @@ impl Shared {
 }
 
 impl Restore for Shared {
+    fn number(&self) -> u64 {
+        self.number
+    }
+
     fn restore(&self, row: RowId) {
         let latch = self.chunk(row.chunk()).expect("a changed row is in a chunk");
         write(latch).restore(row.position());

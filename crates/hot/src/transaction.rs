@@ -11,6 +11,9 @@ use crate::row_id::RowId;
 
 /// Where rows are that can be taken back.
 pub(crate) trait Restore: Send + Sync + std::fmt::Debug {
+    /// The number of the table.
+    fn number(&self) -> u64;
+
     /// Takes back the newest change of a row, which is of a transaction that has not committed.
     fn restore(&self, row: RowId);
 }
@@ -18,7 +21,7 @@ pub(crate) trait Restore: Send + Sync + std::fmt::Debug {
 /// An open transaction at snapshot isolation.
 #[derive(Debug)]
 pub struct Transaction {
-    snapshot: Snapshot,
+    snapshot: Arc<Snapshot>,
     stamp: Arc<Stamp>,
     id: TransactionId,
     tables: Vec<Arc<dyn Restore>>,
@@ -35,7 +38,12 @@ pub struct Savepoint(usize);
 impl Transaction {
     /// One that sees what is committed now.
     pub fn begin(commits: &Arc<Commits>) -> Self {
-        let (snapshot, stamp) = (commits.snapshot(), commits.new_stamp());
+        Self::at(&Arc::new(commits.snapshot()))
+    }
+
+    /// One that sees what this snapshot does.
+    pub fn at(snapshot: &Arc<Snapshot>) -> Self {
+        let (snapshot, stamp) = (Arc::clone(snapshot), snapshot.commits().new_stamp());
         let id = stamp.get();
         Self { snapshot, stamp, id, tables: Vec::new(), writes: Vec::new(), floor: 0 }
     }
@@ -53,6 +61,15 @@ impl Transaction {
     /// Whether it has changed nothing.
     pub fn is_read_only(&self) -> bool {
         self.writes.is_empty()
+    }
+
+    /// The rows that it has inserted, updated or deleted, each once: the number of the table, the row. In ascending order.
+    pub fn written(&self) -> Vec<(u64, RowId)> {
+        let mut rows: Vec<(u64, RowId)> =
+            self.writes.iter().map(|(table, row)| (self.tables[*table as usize].number(), *row)).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        rows
     }
 
     /// Marks this moment.

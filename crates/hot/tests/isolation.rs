@@ -15,7 +15,7 @@ struct Rows {
 
 fn rows() -> Rows {
     let commits = Commits::new(0);
-    let table = HotTable::new("t", vec![PhysicalType::I64], 0, &commits);
+    let table = HotTable::new(1, "t", vec![PhysicalType::I64], 0, &commits);
     let mut first = Transaction::begin(&commits);
     let [one, two] = [10, 20].map(|value| table.insert(&mut first, &[Cell::i64(value)]).expect("inserts do not fail"));
     first.commit();
@@ -249,7 +249,7 @@ fn a_commit_that_cannot_be_recorded_changes_nothing() {
 fn bad_calls_are_errors() {
     let rows = rows();
     let mut a = rows.begin();
-    let strings = HotTable::new("s", vec![PhysicalType::Bytes], 0, &rows.commits);
+    let strings = HotTable::new(1, "s", vec![PhysicalType::Bytes], 0, &rows.commits);
     assert!(strings.insert(&mut a, &[]).is_err() && strings.insert(&mut a, &[Cell::i64(1)]).is_err());
     assert!(rows.table.update(&mut a, rows.one, &[(1, Cell::Null)]).is_err());
     assert_eq!(rows.try_write(&mut a, RowId::new(9, 0), 1), Ok(false));

@@ -10,7 +10,7 @@ const BEFORE_IMAGE_BYTES: usize = 64 + 8;
 
 fn table_of(types: &[PhysicalType], cells: &[Cell<'_>]) -> (std::sync::Arc<Commits>, HotTable) {
     let commits = Commits::new(0);
-    let table = HotTable::new("t", types.to_vec(), 0, &commits);
+    let table = HotTable::new(1, "t", types.to_vec(), 0, &commits);
     let mut first = Transaction::begin(&commits);
     for _ in 0..ROWS {
         table.insert(&mut first, cells).expect("inserts do not fail");
@@ -115,12 +115,12 @@ fn strings_that_nobody_reads_give_back_their_memory() {
 #[test]
 fn chunks_end_where_blocks_do() {
     let commits = Commits::new(0);
-    let table = HotTable::new("t", vec![PhysicalType::U8], 5, &commits);
+    let table = HotTable::new(1, "t", vec![PhysicalType::U8], 5, &commits);
     let mut transaction = Transaction::begin(&commits);
     let rows: Vec<RowId> =
         (0..65_537).map(|_| table.insert(&mut transaction, &[Cell::Fixed(1)]).expect("alone")).collect();
     assert_eq!((rows[65_535], rows[65_536]), (RowId::new(5, 65_535), RowId::new(6, 0)));
-    let strings = HotTable::new("s", vec![PhysicalType::Bytes], 0, &commits);
+    let strings = HotTable::new(1, "s", vec![PhysicalType::Bytes], 0, &commits);
     let long = vec![7; 8 << 20];
     let rows: Vec<RowId> =
         (0..9).map(|_| strings.insert(&mut transaction, &[Cell::Bytes(&long)]).expect("alone")).collect();

@@ -95,7 +95,7 @@ fn transfer(commits: &Arc<Commits>, table: &HotTable, accounts: &[AtomicUsize], 
 #[test]
 fn the_sum_of_balances_is_constant_at_every_snapshot() {
     let commits = Commits::new(0);
-    let table = HotTable::new("accounts", vec![PhysicalType::I64, PhysicalType::Bytes], 0, &commits);
+    let table = HotTable::new(1, "accounts", vec![PhysicalType::I64, PhysicalType::Bytes], 0, &commits);
     let mut first = Transaction::begin(&commits);
     let string = text(BALANCE);
     let cells = [Cell::i64(BALANCE), Cell::Bytes(string.as_bytes())];

@@ -134,7 +134,7 @@ struct World {
 impl World {
     fn new() -> Self {
         let commits = Commits::new(3);
-        let table = HotTable::new("t", TYPES.to_vec(), 17, &commits);
+        let table = HotTable::new(1, "t", TYPES.to_vec(), 17, &commits);
         Self { commits, table, twin: Twin::default(), sessions: [const { None }; 4], last: 3 }
     }
 

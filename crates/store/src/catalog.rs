@@ -12,6 +12,7 @@ use forebay_base::{ColumnId, Error, ErrorKind, FactId, LogicalType, Result, Tabl
 
 use crate::data_directories::DataDirectories;
 use crate::fact::Fact;
+use crate::hot::HotView;
 use crate::options::TableOptions;
 use crate::projection::Projection;
 use crate::segment::Segment;
@@ -46,6 +47,8 @@ pub struct Catalog {
     pub(crate) next_object: u64,
     /// Where segments are besides the database's own directory.
     pub(crate) directories: Arc<DataDirectories>,
+    /// Hot rows, which `tables` does not have.
+    pub(crate) hot: HotView,
 }
 
 /// A schema, by its id and its name as given.
@@ -256,20 +259,20 @@ impl Catalog {
     /// The table of this name, if there is one.
     pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableSnapshot>> {
         match self.names.get(&key(schema, name))? {
-            Named::Table(id) => self.tables.get(id),
+            Named::Table(id) => self.table_by_id(*id),
             Named::View(_) => None,
         }
     }
 
     /// The table with this id, if it is there.
     pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableSnapshot>> {
-        self.tables.get(&id)
+        self.tables.get(&id).map(|frozen| self.hot.table(frozen))
     }
 
     /// All tables, in order of schema and name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSnapshot>> {
         self.names.values().filter_map(|named| match named {
-            Named::Table(id) => self.tables.get(id),
+            Named::Table(id) => self.table_by_id(*id),
             Named::View(_) => None,
         })
     }

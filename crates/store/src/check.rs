@@ -98,7 +98,7 @@ fn check_tables(
     let total = catalog.segments().map(|segment| segment.file_bytes()).sum();
     for table in catalog.tables() {
         report.tables += 1;
-        for segment in table.all_segments() {
+        for segment in table.all_segments().filter(|segment| !segment.is_hot()) {
             progress(report.bytes, total)?;
             let bytes_before = report.bytes;
             let checked = segment

@@ -6,15 +6,17 @@
 //! Invariants: records are written in the order of their commits; a commit is written before it is visible, and as durable as it asks for (`forebay_base::Durability`) before it is acknowledged; lines are
 //! joined by who has the writer's turn only. Must not know: what has changed.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use forebay_base::{Context, Durability, Error, ErrorKind, Result};
+use forebay_base::{Context, Durability, Error, ErrorKind, Result, TableId};
 
 use crate::catalog::Catalog;
 use crate::head::{FORMAT_VERSION, Head};
-use crate::manifest::Manifest;
+use crate::hot::HotChanges;
+use crate::manifest::{HotUpdate, Manifest};
 use crate::outcome::Outcome;
 use crate::redo_log::{RedoLog, redo_path};
 use crate::redo_record;
@@ -31,6 +33,9 @@ pub(crate) struct Written {
     /// The rows that the manifest's file has, and the format that they are of.
     pub(crate) manifest_rows: Rows,
     pub(crate) manifest_version: u32,
+    /// Tables that have hot rows in the manifest's file, and what has become of hot rows since.
+    pub(crate) hot_tables: BTreeSet<TableId>,
+    pub(crate) hot_changes: HotChanges,
     /// The file that takes records, once there are some.
     pub(crate) log: Option<RedoLog>,
     /// Names of files of the log that others have left, of which a checkpoint has still to be made.
@@ -76,6 +81,16 @@ struct LineState {
     is_writing: bool,
     /// How often commits in line have failed.
     failures: u64,
+    /// By table the last commit in line that has changed hot rows of it.
+    hot_changed: BTreeMap<TableId, u64>,
+}
+
+/// What a commit does to hot rows.
+#[derive(Debug, Default)]
+pub(crate) struct HotCommit {
+    /// Makes them visible.
+    pub(crate) writes: Option<forebay_hot::Transaction>,
+    pub(crate) changes: HotChanges,
 }
 
 /// A commit in line.
@@ -83,6 +98,7 @@ struct LineState {
 struct Waiting {
     record: Vec<u8>,
     catalog: Arc<Catalog>,
+    hot: HotCommit,
     added: Files,
     dropped: Files,
     durability: Durability,
@@ -98,7 +114,8 @@ pub(crate) struct Place {
 impl Line {
     pub(crate) fn new(newest: Arc<Catalog>, rows: Rows) -> Self {
         let last_number = newest.commit;
-        let state = LineState { newest, rows, last_number, waiting: Vec::new(), is_writing: false, failures: 0 };
+        let (waiting, hot_changed) = (Vec::new(), BTreeMap::new());
+        let state = LineState { newest, rows, last_number, waiting, is_writing: false, failures: 0, hot_changed };
         Self { state: Mutex::new(state), moved: Condvar::new() }
     }
 
@@ -113,6 +130,12 @@ impl Line {
         locked(&self.state).last_number + 1
     }
 
+    /// Tables whose hot rows were changed by commits after this one.
+    pub(crate) fn hot_changed_since(&self, commit: u64) -> BTreeSet<TableId> {
+        let state = locked(&self.state);
+        state.hot_changed.iter().filter(|(_, last)| **last > commit).map(|(id, _)| *id).collect()
+    }
+
     /// How many commits wait to be written.
     #[cfg(test)]
     pub(crate) fn waiting(&self) -> usize {
@@ -125,7 +148,13 @@ impl Line {
     }
 
     /// Puts a commit that builds on the newest one in line. For who has the writer's turn.
-    pub(crate) fn join(&self, inner: &Inner, base: &Catalog, working: &Arc<Catalog>, durability: Durability) -> Place {
+    pub(crate) fn join(
+        &self,
+        inner: &Inner,
+        (base, working): (&Catalog, &Arc<Catalog>),
+        hot: HotCommit,
+        durability: Durability,
+    ) -> Place {
         let (added, dropped) = (Files::missing_from(working, base), Files::missing_from(base, working));
         let places = added.iter().map(|file| file.place());
         let small: Vec<_> = places.filter_map(|place| Some((place, inner.volume.small_file(place)?))).collect();
@@ -134,11 +163,12 @@ impl Line {
         let mut state = locked(&self.state);
         let changes = rows::update(&mut state.rows, base, working, next_file);
         let files = small.iter().map(|(place, file)| (*place, &**file));
-        let record = redo_record::encode((working.commit, base.commit), &changes, files);
+        let record = redo_record::encode((working.commit, base.commit), &changes, &hot.changes, files);
         state.newest = Arc::clone(working);
         state.last_number = working.commit;
+        state.hot_changed.extend(hot.changes.keys().map(|(table, _)| (*table, working.commit)));
         let catalog = Arc::clone(working);
-        state.waiting.push(Waiting { record, catalog, added, dropped, durability, outcome: Arc::clone(&outcome) });
+        state.waiting.push(Waiting { record, catalog, hot, added, dropped, durability, outcome: Arc::clone(&outcome) });
         Place { outcome }
     }
 
@@ -214,8 +244,17 @@ impl LineState {
     /// Makes the first commits of a batch visible, which were written; or takes commits back, and what builds on them.
     fn finish(&mut self, inner: &Inner, mut batch: Vec<Waiting>, committed: usize, outcome: Outcome) {
         let others = batch.split_off(committed);
+        let changed: BTreeSet<TableId> =
+            batch.iter().flat_map(|commit| commit.hot.changes.keys()).map(|(table, _)| *table).collect();
+        for writes in batch.iter_mut().filter_map(|commit| commit.hot.writes.take()) {
+            writes.commit();
+        }
         if let Some(last) = batch.last() {
-            inner.set_catalog(Arc::clone(&last.catalog));
+            let visible = inner.with_hot_rows(&last.catalog, &changed);
+            if Arc::ptr_eq(&self.newest, &last.catalog) {
+                self.newest = Arc::clone(&visible);
+            }
+            inner.set_catalog(visible);
         }
         for commit in batch {
             commit.added.iter().for_each(|file| file.set_remove_on_drop(false));
@@ -271,6 +310,9 @@ fn write(inner: &Inner, batch: &[Waiting]) -> (usize, Outcome) {
     let Some(last) = batch.last() else { return (0, outcome) };
     written.last_commit = last.catalog.commit;
     written.dropped.extend(batch.iter().map(|commit| commit.dropped.clone()));
+    for commit in batch {
+        written.hot_changes.extend(commit.hot.changes.iter().map(|(row, values)| (*row, values.clone())));
+    }
     let synced = match batch.iter().map(|commit| commit.durability).min_by_key(|durability| urgency(*durability)) {
         None | Some(Durability::Off) => Ok(()),
         Some(Durability::Within(time)) => inner.syncer.sync_within(time).or_else(|_| written.sync_log(&inner.volume)),
@@ -332,11 +374,17 @@ fn log_for<'w>(inner: &Inner, written: &'w mut Written, first: &Waiting) -> Resu
     written.log.as_mut().ok_or_else(|| Error::internal("the redo log was just made"))
 }
 
-/// Replaces the rows of the manifest's file by `rows`, in one durable step.
+/// Replaces the rows of the manifest's file by `rows`, and makes its hot rows those of the same commit, in one durable step.
 pub(crate) fn replace_manifest(inner: &Inner, written: &mut Written, rows: Rows) -> Result<()> {
-    match written.manifest.commit(&written.manifest_rows, &rows) {
+    let is_gone = |id: &TableId| !rows.contains_key(&rows::key(rows::ROW_TABLE, id.0));
+    let changed = written.hot_changes.keys().map(|(table, _)| *table);
+    let (gone, tables): (BTreeSet<_>, BTreeSet<_>) =
+        changed.chain(written.hot_tables.iter().copied()).partition(is_gone);
+    let hot = HotUpdate { changes: Some(&written.hot_changes), gone: gone.into_iter().collect() };
+    match written.manifest.commit(&written.manifest_rows, &rows, &hot) {
         Outcome::Committed => {
             (written.manifest_rows, written.manifest_version) = (rows, FORMAT_VERSION);
+            (written.hot_tables, written.hot_changes) = (tables, HotChanges::new());
             Ok(())
         }
         Outcome::Failed(error) => Err(error),

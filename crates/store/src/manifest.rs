@@ -10,13 +10,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use forebay_base::{Context, Error, ErrorKind, Result};
+use forebay_base::checksum::crc32c;
+use forebay_base::{Context, Error, ErrorKind, Result, TableId};
 use forebay_disk::{Disk, DiskFile, OpenMode};
 use redb::backends::InMemoryBackend;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError};
 
+use crate::hot::{FoundHotRows, HotChanges};
 use crate::outcome::Outcome;
-use crate::rows::{KEY_BYTES, Key, Rows};
+use crate::rows::{KEY_BYTES, Key, ROW_HOT, Rows};
+use forebay_hot::RowId;
 
 /// The file's name.
 pub(crate) const MANIFEST_PATH: &str = "forebay.redb";
@@ -36,6 +39,24 @@ const COPY_BYTES: usize = 1 << 20;
 /// Where a redb 4 file says whether it was closed cleanly (redb's design.md, "god byte"), and the bit that says no.
 const REDB_STATE_OFFSET: u64 = 9;
 const REDB_RECOVERY_REQUIRED: u8 = 2;
+
+/// Bytes of the key of a hot row: kind, table, row.
+pub(crate) const HOT_KEY_BYTES: usize = 17;
+
+/// What the file holds.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct ManifestRows {
+    pub(crate) rows: Rows,
+    pub(crate) hot: FoundHotRows,
+}
+
+/// What a commit changes of hot rows.
+#[derive(Debug, Default)]
+pub(crate) struct HotUpdate<'h> {
+    pub(crate) changes: Option<&'h HotChanges>,
+    /// Tables that have none any more.
+    pub(crate) gone: Vec<TableId>,
+}
 
 /// The manifest of an open database.
 #[derive(Debug)]
@@ -58,14 +79,14 @@ impl Manifest {
     /// Makes the file of a new database, with `rows` in it; durable but for the directory entry.
     pub(crate) fn create(&mut self, rows: &Rows) -> Result<()> {
         self.disk.open(MANIFEST_PATH, OpenMode::Create)?;
-        match self.commit(&Rows::new(), rows) {
+        match self.commit(&Rows::new(), rows, &HotUpdate::default()) {
             Outcome::Committed => Ok(()),
             Outcome::Failed(error) | Outcome::Unknown(error) => Err(error),
         }
     }
 
-    /// Replaces the rows `old`, which are the file's, by `new`.
-    pub(crate) fn commit(&mut self, old: &Rows, new: &Rows) -> Outcome {
+    /// Replaces the rows `old`, which are the file's, by `new`, and changes its hot rows.
+    pub(crate) fn commit(&mut self, old: &Rows, new: &Rows, hot: &HotUpdate<'_>) -> Outcome {
         let live = match self.live.take() {
             Some(live) => Ok(live),
             None => match self.disk.open(MANIFEST_PATH, OpenMode::Write) {
@@ -74,7 +95,7 @@ impl Manifest {
                 Err(error) => return Outcome::Failed(error),
             },
         };
-        let Err(error) = live.and_then(|live| self.live.insert(live).write(old, new)) else {
+        let Err(error) = live.and_then(|live| self.live.insert(live).write(old, new, hot)) else {
             return Outcome::Committed;
         };
         // redb refuses everything after a failure, so it starts anew.
@@ -84,8 +105,8 @@ impl Manifest {
         }
         // On a full disk a write was refused and nothing is in doubt: the file says what happened.
         match load_durable(&*self.disk) {
-            Ok(rows) if rows == *new => Outcome::Committed,
-            Ok(rows) if rows == *old => Outcome::Failed(error),
+            Ok(found) if found.rows == *new => Outcome::Committed,
+            Ok(found) if found.rows == *old => Outcome::Failed(error),
             Ok(_) | Err(_) => Outcome::Unknown(error),
         }
     }
@@ -98,11 +119,11 @@ impl Live {
     }
 
     /// One transaction with redb's immediate durability.
-    fn write(&self, old: &Rows, new: &Rows) -> Result<()> {
-        guarded(|| self.replace_rows(old, new))
+    fn write(&self, old: &Rows, new: &Rows, hot: &HotUpdate<'_>) -> Result<()> {
+        guarded(|| self.replace_rows(old, new, hot))
     }
 
-    fn replace_rows(&self, old: &Rows, new: &Rows) -> Result<()> {
+    fn replace_rows(&self, old: &Rows, new: &Rows, hot: &HotUpdate<'_>) -> Result<()> {
         let database = self.0.as_ref().expect("only drop takes it");
         let transaction = database.begin_write().map_err(failure)?;
         {
@@ -112,6 +133,19 @@ impl Live {
             }
             for (key, row) in new.iter().filter(|(key, row)| old.get(*key) != Some(row)) {
                 table.insert(key.as_slice(), row.as_slice()).map_err(failure)?;
+            }
+            for (id, values) in hot.changes.into_iter().flatten() {
+                let key = hot_key(*id);
+                match values {
+                    Some(values) => {
+                        drop(table.insert(key.as_slice(), sealed(&key, values).as_slice()).map_err(failure)?)
+                    }
+                    None => drop(table.remove(key.as_slice()).map_err(failure)?),
+                }
+            }
+            for id in &hot.gone {
+                let (first, last) = (hot_key((*id, RowId(0))), hot_key((*id, RowId(u64::MAX))));
+                table.retain_in(first.as_slice()..=last.as_slice(), |_, _| false).map_err(failure)?;
             }
         }
         transaction.commit().map_err(failure)
@@ -129,7 +163,7 @@ impl Drop for Live {
 }
 
 /// All rows of the file, with redb's checksums verified, whatever state a crash left it in.
-pub(crate) fn load(disk: &dyn Disk) -> Result<Rows> {
+pub(crate) fn load(disk: &dyn Disk) -> Result<ManifestRows> {
     let file = disk.open(MANIFEST_PATH, OpenMode::Read)?;
     load_file(&*file).context(|| place(disk))
 }
@@ -138,7 +172,7 @@ pub(crate) fn load(disk: &dyn Disk) -> Result<Rows> {
 ///
 /// A commit may have reached the page cache and no further, and where its sync failed, no later sync writes it (Rebello
 /// et al. 2020). So a file that was not closed cleanly is written again, byte for byte, before it is believed.
-pub(crate) fn load_durable(disk: &dyn Disk) -> Result<Rows> {
+pub(crate) fn load_durable(disk: &dyn Disk) -> Result<ManifestRows> {
     let file = disk.open(MANIFEST_PATH, OpenMode::Write)?;
     let load = || {
         let rows = load_file(&*file)?;
@@ -157,7 +191,7 @@ fn place(disk: &dyn Disk) -> String {
     format!("file {MANIFEST_PATH} of {}", disk.describe())
 }
 
-fn load_file(file: &dyn DiskFile) -> Result<Rows> {
+fn load_file(file: &dyn DiskFile) -> Result<ManifestRows> {
     let bytes = file.len()?;
     if bytes == 0 || bytes > FILE_MAX_BYTES {
         return Err(Error::corrupt(format!("a manifest of {bytes} bytes is not credible")));
@@ -183,7 +217,7 @@ fn for_each_piece(file: &dyn DiskFile, mut take: impl FnMut(u64, &[u8]) -> Resul
     Ok(())
 }
 
-fn read_rows(backend: InMemoryBackend) -> Result<Rows> {
+fn read_rows(backend: InMemoryBackend) -> Result<ManifestRows> {
     let database = Builder::new()
         .set_cache_size(CACHE_BYTES)
         .set_check_integrity_on_open(true)
@@ -192,18 +226,53 @@ fn read_rows(backend: InMemoryBackend) -> Result<Rows> {
     let transaction = database.begin_read().map_err(failure)?;
     let table = match transaction.open_table(MANIFEST_TABLE) {
         Ok(table) => table,
-        Err(TableError::TableDoesNotExist(_)) => return Ok(Rows::new()),
+        Err(TableError::TableDoesNotExist(_)) => {
+            return Ok(ManifestRows { rows: Rows::new(), hot: FoundHotRows::new() });
+        }
         Err(error) => return Err(failure(error)),
     };
-    let mut rows = Rows::new();
+    let (mut rows, mut hot) = (Rows::new(), FoundHotRows::new());
     for entry in table.iter().map_err(failure)? {
         let (key, row) = entry.map_err(failure)?;
+        if let Some(id) = hot_row(key.value()) {
+            hot.insert(id, unsealed(key.value(), row.value())?);
+            continue;
+        }
         let key: Key = key.value().try_into().map_err(|_| {
             Error::corrupt(format!("a manifest key has {} bytes instead of {KEY_BYTES}", key.value().len()))
         })?;
         rows.insert(key, row.value().to_vec());
     }
-    Ok(rows)
+    Ok(ManifestRows { rows, hot })
+}
+
+fn hot_key((table, row): (TableId, RowId)) -> [u8; HOT_KEY_BYTES] {
+    let mut key = [ROW_HOT; HOT_KEY_BYTES];
+    key[1..9].copy_from_slice(&table.0.to_be_bytes());
+    key[9..].copy_from_slice(&row.0.to_be_bytes());
+    key
+}
+
+/// The hot row that a key is of, if it is one.
+fn hot_row(key: &[u8]) -> Option<(TableId, RowId)> {
+    let key: &[u8; HOT_KEY_BYTES] = key.try_into().ok().filter(|key: &&[u8; HOT_KEY_BYTES]| key[0] == ROW_HOT)?;
+    let (table, row) = (key[1..9].try_into().ok()?, key[9..].try_into().ok()?);
+    Some((TableId(u64::from_be_bytes(table)), RowId(u64::from_be_bytes(row))))
+}
+
+/// Values of a hot row with their checksum.
+fn sealed(key: &[u8], values: &[u8]) -> Vec<u8> {
+    let crc = crc32c(&[key, values].concat());
+    [values, &crc.to_le_bytes()].concat()
+}
+
+fn unsealed(key: &[u8], row: &[u8]) -> Result<Vec<u8>> {
+    let wrong = || Error::corrupt(format!("checksum mismatch in hot row {key:02x?} of the manifest"));
+    let (values, crc) = row.split_last_chunk::<4>().ok_or_else(wrong)?;
+    match crc32c(&[key, values].concat()) == u32::from_le_bytes(*crc) {
+        true => Ok(values.to_vec()),
+        false => Err(wrong()),
+    }
 }
 
 /// Runs redb: a panic in it, which damaged bytes can cause, is an error.

@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use forebay_base::{Context, Result};
 use forebay_disk::Disk;
 
-use crate::manifest::{self, MANIFEST_PATH};
+use crate::hot::{FoundHotRows, HotChanges};
+use crate::manifest::{self, MANIFEST_PATH, ManifestRows};
 use crate::redo_log::{CutTail, FoundLog, read_logs};
 use crate::redo_record::{self, Replay};
 use crate::rows::{self, Root, Rows};
@@ -25,6 +26,9 @@ pub(crate) struct Found {
     /// The rows that the manifest's file has, and the format that they are of.
     pub(crate) manifest_rows: Rows,
     pub(crate) manifest_version: u32,
+    /// Hot rows, and what the log has changed of them.
+    pub(crate) hot_rows: FoundHotRows,
+    pub(crate) hot_changes: HotChanges,
     /// Files of segments that are in the log.
     pub(crate) small_files: BTreeMap<FilePlace, SmallFile>,
     pub(crate) logs: Vec<FoundLog>,
@@ -57,10 +61,17 @@ pub(crate) fn load_durable(disk: &dyn Disk) -> Result<Found> {
     found(disk, manifest::load_durable(disk)?)
 }
 
-fn found(disk: &dyn Disk, manifest_rows: Rows) -> Result<Found> {
+fn found(disk: &dyn Disk, in_manifest: ManifestRows) -> Result<Found> {
+    let ManifestRows { rows: manifest_rows, hot: mut hot_rows } = in_manifest;
     let of_file = rows::verify(&manifest_rows).context(|| format!("file {MANIFEST_PATH}"))?;
     let logs = read_logs(disk)?;
-    let mut replay = Replay { rows: manifest_rows.clone(), commit: of_file.commit, files: BTreeMap::new(), commits: 0 };
+    let mut replay = Replay {
+        rows: manifest_rows.clone(),
+        commit: of_file.commit,
+        hot: HotChanges::new(),
+        files: BTreeMap::new(),
+        commits: 0,
+    };
     for log in &logs {
         for frame in &log.frames {
             replay_frame(&mut replay, log.records(*frame))
@@ -68,7 +79,13 @@ fn found(disk: &dyn Disk, manifest_rows: Rows) -> Result<Found> {
         }
     }
     replay.keep_named_files();
-    let Replay { rows, commits, files: small_files, .. } = replay;
+    let Replay { rows, commits, hot: hot_changes, files: small_files, .. } = replay;
+    for (row, values) in &hot_changes {
+        match values {
+            Some(values) => drop(hot_rows.insert(*row, values.clone())),
+            None => drop(hot_rows.remove(row)),
+        }
+    }
     let root = match commits {
         0 => of_file,
         _ => rows::verify(&rows).context(|| "the redo log does not fit the manifest")?,
@@ -79,7 +96,8 @@ fn found(disk: &dyn Disk, manifest_rows: Rows) -> Result<Found> {
         last_commit: root.commit,
         cut: logs.iter().filter_map(|log| log.cut.clone()).collect(),
     };
-    Ok(Found { rows, root, manifest_rows, manifest_version: of_file.version, small_files, logs, report })
+    let manifest_version = of_file.version;
+    Ok(Found { rows, root, manifest_rows, manifest_version, hot_rows, hot_changes, small_files, logs, report })
 }
 
 fn replay_frame(replay: &mut Replay, records: &[u8]) -> Result<()> {

@@ -5,9 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use forebay_base::{DirectoryId, Error, Result, SegmentId};
+use forebay_base::{DirectoryId, Error, Result, SegmentId, TableId};
+use forebay_hot::RowId;
 
-use crate::rows::{self, KEY_BYTES, Key, ROW_SEGMENT, RowChanges, Rows, key};
+use crate::hot::HotChanges;
+use crate::rows::{self, KEY_BYTES, Key, ROW_HOT, ROW_SEGMENT, RowChanges, Rows, key};
 use crate::serial::{Reader, Writer};
 use crate::small_file::SmallFile;
 use crate::volume::FilePlace;
@@ -19,6 +21,7 @@ pub(crate) struct Record {
     /// The commit before it.
     pub(crate) previous: u64,
     changes: RowChanges,
+    hot: HotChanges,
     files: Vec<(FilePlace, SmallFile)>,
 }
 
@@ -26,12 +29,23 @@ pub(crate) struct Record {
 pub(crate) fn encode<'f>(
     (commit, previous): (u64, u64),
     changes: &RowChanges,
+    hot: &HotChanges,
     files: impl ExactSizeIterator<Item = (FilePlace, &'f SmallFile)>,
 ) -> Vec<u8> {
     let mut record = Writer::default();
     record.u64(commit);
     record.u64(previous);
-    record.count(changes.len());
+    record.count(changes.len() + hot.len());
+    for (number, ((table, row), values)) in (0..).zip(hot) {
+        record.bytes.extend_from_slice(&key(ROW_HOT, number));
+        record.u8(1);
+        let mut change = Writer::default();
+        change.u64(table.0);
+        change.u64(row.0);
+        change.u8(u8::from(values.is_some()));
+        change.bytes.extend_from_slice(values.as_deref().unwrap_or_default());
+        record.blob(&change.bytes);
+    }
     for (key, row) in changes {
         record.bytes.extend_from_slice(key);
         record.u8(u8::from(row.is_some()));
@@ -51,11 +65,19 @@ pub(crate) fn encode<'f>(
 /// Takes the next record from those of a frame.
 pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Record> {
     let (commit, previous) = (reader.u64()?, reader.u64()?);
-    let mut changes = RowChanges::new();
+    let (mut changes, mut hot) = (RowChanges::new(), HotChanges::new());
     for _ in 0..reader.count(KEY_BYTES + 1)? {
         let key: Key = reader.take(KEY_BYTES)?.try_into().map_err(|_| reader.wrong("a key is cut"))?;
-        let row = if reader.flag()? { Some(reader.blob()?.to_vec()) } else { None };
-        changes.push((key, row));
+        let row = if reader.flag()? { Some(reader.blob()?) } else { None };
+        match row {
+            Some(change) if key[0] == ROW_HOT => {
+                let mut change = Reader::new(change, "a change of a hot row");
+                let row = (TableId(change.u64()?), RowId(change.u64()?));
+                let values = if change.flag()? { Some(change.rest().to_vec()) } else { None };
+                hot.insert(row, values);
+            }
+            row => changes.push((key, row.map(<[u8]>::to_vec))),
+        }
     }
     let mut files = Vec::new();
     for _ in 0..reader.count(size_of::<u32>())? {
@@ -64,7 +86,7 @@ pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Record> {
         files.push((place, SmallFile::decode(reader, place.path())?));
     }
     match previous < commit {
-        true => Ok(Record { commit, previous, changes, files }),
+        true => Ok(Record { commit, previous, changes, hot, files }),
         false => Err(reader.wrong("a commit comes before itself")),
     }
 }
@@ -75,6 +97,8 @@ pub(crate) struct Replay {
     pub(crate) rows: Rows,
     /// The commit that they are of.
     pub(crate) commit: u64,
+    /// What became of hot rows.
+    pub(crate) hot: HotChanges,
     /// Small files that are named, and others that were.
     pub(crate) files: BTreeMap<FilePlace, SmallFile>,
     /// Commits that were replayed.
@@ -87,7 +111,7 @@ impl Replay {
     /// # Errors
     /// `Corrupt` where a commit before it is missing.
     pub(crate) fn apply(&mut self, record: Record) -> Result<()> {
-        let Record { commit, previous, changes, files } = record;
+        let Record { commit, previous, changes, hot, files } = record;
         if commit <= self.commit {
             return Ok(());
         }
@@ -96,6 +120,7 @@ impl Replay {
             return Err(Error::corrupt(message).hint("Files of the database are missing; restore it from a backup"));
         }
         rows::apply(&changes, &mut self.rows);
+        self.hot.extend(hot);
         self.files.extend(files);
         self.commit = commit;
         self.commits += 1;

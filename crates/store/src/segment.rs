@@ -17,7 +17,7 @@ use crate::deleted::{DeletedRows, RowBits};
 use crate::footer::directory::{self, SECTION_FRAMES, Section};
 use crate::footer::frames::{self, FrameDirectories};
 use crate::footer::{self, Expected, Footer, FooterLocation, Group, header_page};
-use crate::volume::{FilePlace, Volume, locked};
+use crate::volume::{FIRST_IMAGE, FilePlace, Volume, locked};
 
 /// A segment as one version of a table has it: its file, and which rows of that are deleted.
 #[derive(Debug, Clone)]
@@ -193,6 +193,11 @@ impl SegmentFile {
     /// Its id, which is also its file's name.
     pub fn id(&self) -> SegmentId {
         self.parts.id
+    }
+
+    /// Whether its rows are hot: it lies in memory, shows them at one moment, and no catalog has it.
+    pub fn is_hot(&self) -> bool {
+        self.parts.id.0 >= FIRST_IMAGE
     }
 
     /// Rows in all groups.

@@ -112,6 +112,11 @@ impl<'a> Reader<'a> {
         Ok(count)
     }
 
+    /// What remains.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
     /// Takes a flag.
     pub fn flag(&mut self) -> Result<bool> {
         match self.u8()? {

@@ -4,24 +4,26 @@
 //! writes, at most one transaction at a time commits.
 
 mod making;
+mod opening;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
-use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, FactId, PhysicalType, Result, SegmentId};
+use forebay_base::{ColumnId, DirectoryId, Error, ErrorKind, FactId, PhysicalType, Result, SegmentId, TableId};
 use forebay_disk::Disk;
 
 use crate::catalog::Catalog;
-use crate::checkpoint::{checkpoint, checkpoint_found};
+use crate::checkpoint::checkpoint;
 use crate::commit_log::{Line, Written};
 use crate::data_directories::{DataDirectories, DataDirectory, DatabaseId, lock_home};
 use crate::fact::{FactDefinition, SealedFact};
-use crate::head::{FORMAT_VERSION, HEAD_PATH, Head};
-use crate::leftovers::remove_leftovers;
+use crate::head::HEAD_PATH;
+use crate::hot::HotTables;
 use crate::log_limits::LogLimits;
-use crate::manifest::{MANIFEST_PATH, Manifest};
 use crate::record_log::RecordLog;
-use crate::recovery::{self, Found, Recovery};
+use crate::recovery::Recovery;
+#[cfg(test)]
 use crate::rows;
 use crate::side_file::SideFile;
 use crate::striped::StripedWriter;
@@ -56,6 +58,8 @@ pub(crate) struct Inner {
     pub(crate) written: Arc<Mutex<Written>>,
     pub(crate) volume: Arc<Volume>,
     mode: OpenMode,
+    /// Hot rows.
+    pub(crate) hot: HotTables,
     /// Commits that are not written yet.
     pub(crate) line: Line,
     /// Makes those durable that were acknowledged before they were.
@@ -170,77 +174,6 @@ impl Store {
         self.checkpoint()
     }
 
-    /// Opens a database whose data directories are where `place` leaves them.
-    fn open_with(
-        disk: Arc<dyn Disk>,
-        mode: OpenMode,
-        holder: &str,
-        limits: LogLimits,
-        place: impl FnOnce(&mut DataDirectories) -> Result<()>,
-    ) -> Result<Self> {
-        check_directory(&*disk, mode)?;
-        let home = lock_home(disk, mode, holder)?;
-        if mode == OpenMode::ReadWrite {
-            if !home.disk.exists(HEAD_PATH)? {
-                create(&home.disk, DataDirectories::default())?;
-            }
-            // Also for whoever made the database and failed or was killed just before this.
-            home.disk.sync_directory("")?;
-        }
-        let head = Head::open(&*home.disk, file_mode(mode))?;
-        let found = match mode {
-            OpenMode::ReadWrite => recovery::load_durable(&*home.disk)?,
-            OpenMode::ReadOnly => recovery::load(&*home.disk)?,
-        };
-        let Found { rows, root, manifest_rows, manifest_version, small_files, logs, report } = found;
-        if root.commit < head.commit() {
-            let message = format!(
-                "the manifest and its redo log end with commit {} though {} was the last",
-                root.commit,
-                head.commit()
-            );
-            return Err(Error::corrupt(message).context(place_of_commits(&*home.disk, &report)));
-        }
-        let mut directories = rows::data_directories(&rows).context(|| format!("file {MANIFEST_PATH}"))?;
-        place(&mut directories)?;
-        let data = directories.open(&*home.disk, mode, holder)?;
-        let volume = Arc::new(Volume::new(home, data, small_files, limits));
-        let catalog = rows::decode(&rows, &root, &volume).context(|| format!("file {MANIFEST_PATH}"))?;
-        if mode == OpenMode::ReadWrite {
-            volume.directories().try_for_each(|(id, disk)| remove_leftovers(&**disk, id, &catalog))?;
-            logs.iter().try_for_each(|log| log.make_durable(&*volume.disk))?;
-        }
-        let catalog = Arc::new(catalog);
-        // Commits change rows of the newest format only.
-        let rows = if root.version == FORMAT_VERSION { rows } else { rows::encode(&catalog, root.next_file) };
-        let manifest = Manifest::new(Arc::clone(&volume.disk));
-        let found_logs = logs.into_iter().map(|log| log.path).collect();
-        let (log, dropped, last_commit) = (None, Vec::new(), catalog.commit);
-        let written =
-            Written { manifest, head, manifest_rows, manifest_version, log, found_logs, dropped, last_commit };
-        let written = Arc::new(Mutex::new(written));
-        let inner = Inner {
-            syncer: Syncer::new(sync_of(&written, &volume)),
-            written,
-            volume,
-            mode,
-            line: Line::new(Arc::clone(&catalog), rows),
-            log_bytes: AtomicU64::new(0),
-            checkpoint_at: AtomicU64::new(limits.log_bytes),
-            recovery: report,
-            catalog: RwLock::new(catalog),
-            next_file: AtomicU64::new(root.next_file),
-            next_object: AtomicU64::new(root.next_object),
-            writing: Mutex::new(false),
-            written_or_dropped: Condvar::new(),
-            held: Arc::default(),
-        };
-        if mode == OpenMode::ReadWrite {
-            checkpoint_found(&inner)?;
-        }
-        Ok(Self { inner: Arc::new(inner) })
-    }
-
     /// What the redo log had when the database was opened.
     pub fn recovery(&self) -> &Recovery {
         &self.inner.recovery
@@ -256,6 +189,10 @@ impl Store {
     pub fn begin(&self) -> Result<Transaction> {
         self.check_writable()?;
         let turn = WriterTurn::take(&self.inner);
+        if !self.inner.line.hot_changed_since(self.inner.catalog().commit).is_empty() {
+            // It sees hot rows of commits that are visible, and is to see those of all others.
+            self.wait_for_commits();
+        }
         // The transaction that we waited for may have failed for good.
         self.check_writable()?;
         Ok(Transaction::alone(turn))
@@ -425,6 +362,16 @@ impl Inner {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
 
+    /// A catalog that is about to be visible, with hot rows as they are now, of which those of these tables have changed.
+    pub(crate) fn with_hot_rows(&self, catalog: &Arc<Catalog>, changed: &BTreeSet<TableId>) -> Arc<Catalog> {
+        if changed.is_empty() && self.hot.is_unused() {
+            return Arc::clone(catalog);
+        }
+        let mut visible = Catalog::clone(catalog);
+        self.hot.publish(&mut visible, &self.catalog().hot, changed, &self.volume);
+        Arc::new(visible)
+    }
+
     pub(crate) fn set_catalog(&self, catalog: Arc<Catalog>) {
         *self.catalog.write().unwrap_or_else(PoisonError::into_inner) = catalog;
     }
@@ -454,30 +401,9 @@ impl Drop for WriterTurn {
     }
 }
 
-/// What makes commits durable later. A sync that fails closes the database, which the next commit is told.
-fn sync_of(written: &Arc<Mutex<Written>>, volume: &Arc<Volume>) -> impl Fn() + Send + Sync + 'static {
-    let (written, volume) = (Arc::clone(written), Arc::clone(volume));
-    move || drop(locked(&written).sync_log(&volume))
-}
-
-fn file_mode(mode: OpenMode) -> forebay_disk::OpenMode {
-    match mode {
-        OpenMode::ReadWrite => forebay_disk::OpenMode::Write,
-        OpenMode::ReadOnly => forebay_disk::OpenMode::Read,
-    }
-}
-
 /// Verifies rows and makes the catalog of them.
 #[cfg(test)]
 pub(crate) fn load_catalog(rows: &rows::Rows, volume: &Arc<Volume>) -> Result<(rows::Root, Catalog)> {
     let root = rows::verify(rows)?;
     Ok((root, rows::decode(rows, &root, volume)?))
-}
-
-/// Where commits are missing: what was cut from the log, or the manifest.
-fn place_of_commits(disk: &dyn Disk, report: &Recovery) -> String {
-    match report.cut.last() {
-        Some(cut) => format!("file {} at {} of {}", cut.file, cut.offset, disk.describe()),
-        None => format!("file {MANIFEST_PATH} of {}", disk.describe()),
-    }
 }

@@ -248,6 +248,12 @@ impl TableSnapshot {
         self.table.version += 1;
     }
 
+    /// Sets the number of a version that no commit has made.
+    pub(crate) fn set_version(&mut self, version: u64) {
+        (self.copies, self.with_places) = (OnceLock::new(), OnceLock::new());
+        self.table.version = version;
+    }
+
     fn facts(&self, column: usize) -> &ColumnFacts {
         let new = || self.table.columns.iter().map(|column| ColumnFacts::of(column.id)).collect();
         &self.columns.get_or_init(new)[column]

@@ -5,6 +5,7 @@ mod bytes;
 mod deleting;
 mod durability;
 mod files;
+mod hot;
 mod opening;
 mod redo;
 mod tables;

@@ -7,6 +7,7 @@
 //! visible; files of segments and facts are durable before the manifest names them, and go only after it stops naming them.
 
 mod commit;
+mod hot;
 mod merge;
 mod objects;
 mod projections;
@@ -28,6 +29,7 @@ use crate::store::{Inner, WriterTurn};
 use crate::table_snapshot::TableSnapshot;
 
 pub(crate) use commit::Files;
+pub use hot::Moment;
 pub use projections::{ChangedSegments, Replaced, ReplacedCopies, RowChanges};
 
 /// An open transaction. Dropped without [`Transaction::commit`], it leaves no trace.
@@ -36,6 +38,8 @@ pub struct Transaction {
     // Before `turn`: what is dropped here may remove files of the transaction.
     working: Arc<Catalog>,
     base: Arc<Catalog>,
+    /// What it has written of hot rows. Dropped, that is taken back.
+    hot: Option<forebay_hot::Transaction>,
     inner: Arc<Inner>,
     /// Tables of whose rows it depends whether its changes are right.
     relied_on: BTreeSet<TableId>,
@@ -70,6 +74,7 @@ impl Transaction {
         Self {
             working: Arc::clone(&base),
             base,
+            hot: None,
             inner,
             relied_on: BTreeSet::new(),
             unchecked: None,
@@ -89,11 +94,6 @@ impl Transaction {
         self.durability = durability;
     }
 
-    /// Takes back all changes since [`Transaction::catalog`] was this one.
-    pub fn return_to(&mut self, catalog: Arc<Catalog>) {
-        self.working = catalog;
-    }
-
     /// The catalog that its changes are made to.
     pub fn base(&self) -> &Arc<Catalog> {
         &self.base
@@ -105,7 +105,7 @@ impl Transaction {
     /// `Conflict`.
     pub fn check_conflicts(&self) -> Result<()> {
         let (now, _) = self.inner.line.newest();
-        match Arc::ptr_eq(&now, &self.base) || Arc::ptr_eq(&self.working, &self.base) {
+        match now.commit == self.base.commit || Arc::ptr_eq(&self.working, &self.base) {
             true => Ok(()),
             false => self.merged(&now).map(drop),
         }
@@ -124,7 +124,12 @@ impl Transaction {
 
     /// The catalog `now`, of a later commit than the one that it began with, with what it has changed.
     fn merged(&self, now: &Catalog) -> Result<Catalog> {
-        merge::merged(&self.base, &self.working, now)
+        let mut merged = merge::merged(&self.base, &self.working, now)?;
+        if let Some(writes) = &self.hot {
+            let tables = self.hot_tables();
+            merged.hot = merged.hot.with_own(writes.id(), &self.working.hot, &tables, &self.inner.volume);
+        }
+        Ok(merged)
     }
 
     /// Makes a table.
@@ -190,6 +195,7 @@ impl Transaction {
 
     /// Adds a column behind the others. Rows that exist get `definition.missing`.
     pub fn add_column(&mut self, id: TableId, definition: ColumnDefinition) -> Result<ColumnId> {
+        self.freeze_hot(id)?;
         let table = self.table_mut(id)?;
         if !definition.nullable && definition.missing.is_none() && table.rows() > 0 {
             let message =
@@ -201,6 +207,7 @@ impl Transaction {
 
     /// Drops a column; not the last one, nor one that a constraint or the order of a projection needs.
     pub fn drop_column(&mut self, id: TableId, column: ColumnId) -> Result<()> {
+        self.freeze_hot(id)?;
         let table = Arc::clone(self.table(id)?);
         let (position, dropped) = table.column_or_error(column)?;
         if table.columns.len() == 1 {
@@ -279,14 +286,18 @@ impl Transaction {
 
     /// The tables that it has changed or made.
     pub fn changed_tables(&self) -> Vec<TableId> {
+        let hot = self.hot_tables();
         let is_changed = |table: &&Arc<TableSnapshot>| {
-            self.base.table_by_id(table.id).is_none_or(|before| !Arc::ptr_eq(before, table))
+            let before = self.base.tables.get(&table.id);
+            before.is_none_or(|before| !Arc::ptr_eq(before, table)) || hot.contains(&table.id)
         };
-        self.working.tables().filter(is_changed).map(|table| table.id).collect()
+        self.working.tables.values().filter(is_changed).map(|table| table.id).collect()
     }
 
     pub(crate) fn change(&mut self) -> &mut Catalog {
-        Arc::make_mut(&mut self.working)
+        let catalog = Arc::make_mut(&mut self.working);
+        catalog.hot.renew();
+        catalog
     }
 
     fn next_object(&self) -> u64 {
@@ -302,7 +313,9 @@ impl Transaction {
     }
 
     fn snapshot_mut(&mut self, id: TableId) -> Result<&mut TableSnapshot> {
-        self.table(id)?;
+        if !self.working.tables.contains_key(&id) {
+            return Err(not_found("table", &format!("number {id}")));
+        }
         Ok(Arc::make_mut(self.change().tables.get_mut(&id).expect("it was there a line ago")))
     }
 

@@ -7,6 +7,7 @@
 //! process that may. Must not know: what is in the files.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::{DirectoryId, Error, ErrorKind, FactId, Result, SegmentId, limits};
@@ -17,6 +18,9 @@ use crate::small_file::SmallFile;
 
 /// Folder of the files of segments and facts.
 pub(crate) const SEGMENTS_DIRECTORY: &str = "segments";
+
+/// Segments of hot rows in memory have ids from here on, which no file of a database has.
+pub(crate) const FIRST_IMAGE: u64 = 1 << 39;
 
 /// The directory of a database that holds its catalog, and segments where it has no data directories.
 pub(crate) const DATABASE_DIRECTORY: DirectoryId = DirectoryId(0);
@@ -110,6 +114,8 @@ pub(crate) struct Volume {
     open_files: Mutex<VecDeque<(FilePlace, Arc<dyn DiskFile>)>>,
     /// Files that are in memory, and in no folder yet.
     small_files: Mutex<SmallFiles>,
+    /// The id of the next segment of hot rows in memory.
+    next_image: AtomicU64,
     pub(crate) limits: LogLimits,
     /// Why nothing may be written any more.
     failure: Mutex<Option<Error>>,
@@ -138,7 +144,8 @@ impl Volume {
         let LockedDirectory { disk, lock } = database;
         let (data, mut locks): (Vec<_>, Vec<_>) = data.into_iter().map(|open| (open.disk, open.lock)).unzip();
         locks.push(lock);
-        Self { disk, data, unnamed, open_files, small_files, limits, failure, _locks: locks }
+        let next_image = FIRST_IMAGE.into();
+        Self { disk, data, unnamed, open_files, small_files, next_image, limits, failure, _locks: locks }
     }
 
     /// The disk of a directory; `None` where the database has none of that number.
@@ -191,6 +198,15 @@ impl Volume {
         small.insert(place, Arc::clone(&file));
         self.note_unnamed(place);
         Some(file)
+    }
+
+    /// Makes a file in memory that never comes into a folder.
+    pub(crate) fn create_image(&self) -> (FilePlace, Arc<SmallFile>) {
+        let id = SegmentId(self.next_image.fetch_add(1, Ordering::Relaxed));
+        let place = FilePlace::of_segment(DATABASE_DIRECTORY, id);
+        let file = Arc::new(SmallFile::new(place.path()));
+        locked(&self.small_files).insert(place, Arc::clone(&file));
+        (place, file)
     }
 
     /// Counts what a file in memory takes, now that it is written.

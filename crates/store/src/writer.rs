@@ -63,12 +63,14 @@ pub struct SegmentWriter {
 enum Target {
     Memory(Arc<SmallFile>),
     File(Arc<dyn DiskFile>),
+    /// Memory, however much it takes: nobody publishes the segment.
+    Image(Arc<SmallFile>),
 }
 
 impl Target {
     fn file(&self) -> &dyn DiskFile {
         match self {
-            Self::Memory(small) => &**small,
+            Self::Memory(small) | Self::Image(small) => &**small,
             Self::File(file) => &**file,
         }
     }
@@ -132,6 +134,21 @@ impl SegmentWriter {
             Some(small) => Target::Memory(small),
             None => Target::File(volume.create_file(place)?),
         };
+        Self::begun(volume, place, columns, target)
+    }
+
+    /// A writer of a segment that is never published: it lies in memory, and goes with its last reader.
+    pub(crate) fn of_image(volume: &Arc<Volume>, columns: Vec<(ColumnId, PhysicalType)>) -> Result<Self> {
+        let (place, file) = volume.create_image();
+        Self::begun(Arc::clone(volume), place, columns, Target::Image(file))
+    }
+
+    fn begun(
+        volume: Arc<Volume>,
+        place: FilePlace,
+        columns: Vec<(ColumnId, PhysicalType)>,
+        target: Target,
+    ) -> Result<Self> {
         let statistics = vec![ColumnStatistics::default(); columns.len()];
         let state = Mutex::new(State { next_offset: HEADER_BYTES, groups: BTreeMap::new(), statistics });
         let target = RwLock::new(target);
@@ -246,6 +263,7 @@ impl SegmentWriter {
         written?;
         match self.target.get_mut().unwrap_or_else(PoisonError::into_inner) {
             Target::Memory(_) => self.volume.count_small_file(self.place),
+            Target::Image(_) => {}
             Target::File(file) => self.volume.sync(&**file)?,
         }
         let parts = SegmentParts {
@@ -280,7 +298,7 @@ impl SegmentWriter {
         };
         match &*self.target.read().unwrap_or_else(PoisonError::into_inner) {
             Target::Memory(small) if !is_small(small) => {}
-            Target::Memory(_) | Target::File(_) => return Ok(()),
+            Target::Memory(_) | Target::File(_) | Target::Image(_) => return Ok(()),
         }
         let mut target = self.target.write().unwrap_or_else(PoisonError::into_inner);
         if let Target::Memory(small) = &*target {

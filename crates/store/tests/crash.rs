@@ -10,10 +10,12 @@ use std::sync::Arc;
 use forebay_base::{Durability, ProjectionId, Result, TableId};
 use forebay_disk::{Disk, FaultKind, Faults, SimulatedDisk};
 use forebay_store::{
-    DatabaseId, Deleted, LogLimits, OpenMode, ReplacedCopies, RowChanges, SealedSegment, Store, TableSnapshot,
+    Cell, DatabaseId, Deleted, LogLimits, OpenMode, ReplacedCopies, RowChanges, SealedSegment, Store, TableSnapshot,
+    Transaction,
 };
 use model::{
-    Model, Random, definition, observe, projection, read_places, version_2, write_fact, write_segment, write_striped,
+    Model, Random, definition, note, observe, projection, read_places, version_2, write_fact, write_segment,
+    write_striped,
 };
 
 /// Transactions of one run.
@@ -145,7 +147,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
     };
     let fresh = format!("t{}", random.below(1000));
     // Segments are written before the transaction, as a load does.
-    let choice = random.below(if tables.is_empty() { 2 } else { 22 });
+    let choice = random.below(if tables.is_empty() { 2 } else { 28 });
     let of = |name: &str| store.catalog().table("main", name).expect("the model has it").clone();
     let mut transaction = match choice {
         0 => {
@@ -184,6 +186,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             let mut transaction = store.begin()?;
             transaction.drop_table(id(&table))?;
             after.tables.remove(&table);
+            after.hot.remove(&table);
             after.facts.remove(&table);
             transaction
         }
@@ -194,6 +197,9 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
                 transaction.rename_table(id(&table), &fresh)?;
                 let segments = after.tables.remove(&table).expect("picked");
                 after.tables.insert(fresh.clone(), segments);
+                if let Some(rows) = after.hot.remove(&table) {
+                    after.hot.insert(fresh.clone(), rows);
+                }
                 if let Some(facts) = after.facts.remove(&table) {
                     after.facts.insert(fresh, facts);
                 }
@@ -203,7 +209,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
         7 => {
             // All segments of a table become one.
             let table = pick(random);
-            let merged = after.tables[&table].concat();
+            let merged = [after.tables[&table].concat(), after.hot.remove(&table).unwrap_or_default()].concat();
             let sealed = write(store, &merged)?;
             let old = of(&table).segments.versions();
             let copies = write_copies(store, &of(&table), &merged, true)?;
@@ -223,6 +229,9 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
         8 => {
             // A fact about a table, in place of the first one that there is.
             let name = pick(random);
+            if after.hot.contains_key(&name) {
+                return Ok(());
+            }
             let content = vec![random.below(256) as u8; random.below(9000) as usize];
             let (sealed, first) = {
                 let catalog = store.catalog();
@@ -243,6 +252,9 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             // A fact that is given up.
             let catalog = store.catalog();
             let table = catalog.table("main", &pick(random)).expect("picked");
+            if after.hot.contains_key(&table.name) {
+                return Ok(());
+            }
             let mut transaction = store.begin()?;
             transaction.publish_fact(write_fact(store, table, b"nobody will read this")?)?;
             return Ok(());
@@ -259,6 +271,13 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             // One more copy of a table, or one less.
             let table = of(&pick(random));
             match table.projections.last().filter(|_| table.projections.len() > 1) {
+                None if after.hot.contains_key(&table.name) => {
+                    let mut transaction = store.begin()?;
+                    transaction.freeze_hot(table.id)?;
+                    let rows = after.hot.remove(&table.name).unwrap_or_default();
+                    after.tables.get_mut(&table.name).expect("picked").push(rows);
+                    transaction
+                }
                 None => {
                     let all = after.tables[&table.name].concat();
                     let sealed = write(store, &all.iter().rev().copied().collect::<Vec<_>>())?;
@@ -281,6 +300,7 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             let mut transaction = store.begin()?;
             transaction.change_rows(table.id, vec![(table.segments.versions(), Vec::new())], copies.collect())?;
             after.tables.insert(table.name.clone(), Vec::new());
+            after.hot.remove(&table.name);
             transaction
         }
         14..=16 => {
@@ -289,9 +309,9 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             let mut beside = store.begin_on(store.catalog())?;
             let (sealed, copies) = (write(store, &own)?, write_copies(store, &of(&table), &own, false)?);
             beside.change_rows(id(&table), vec![(Vec::new(), sealed)], copies)?;
-            let before = Arc::clone(beside.catalog());
+            let before = beside.moment();
             beside.drop_table(id(&table))?;
-            beside.return_to(before);
+            beside.return_to(&before);
             beside.create_view("main", "of several", &fresh, true)?;
             let (sealed, copies) = (write(store, &theirs)?, write_copies(store, &of(&table), &theirs, false)?);
             let mut alone = store.begin()?;
@@ -320,11 +340,14 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             let deleted = if places.is_empty() { Vec::new() } else { vec![(deleted, Vec::new())] };
             let mut transaction = store.begin()?;
             transaction.change_rows(table.id, RowChanges { replaced: Vec::new(), deleted }, ReplacedCopies::new())?;
+            let is_left = |id: &i64| gone.iter().all(|(_, other)| other != id);
+            after.hot.values_mut().for_each(|rows| rows.retain(is_left));
+            after.hot.retain(|_, rows| !rows.is_empty());
             let lists = after.tables.get_mut(&table.name).expect("picked");
             // A segment goes with its last row; one that was written without rows stays.
             lists.retain_mut(|list| {
                 let before = list.len();
-                list.retain(|id| gone.iter().all(|(_, other)| other != id));
+                list.retain(is_left);
                 before == 0 || !list.is_empty()
             });
             transaction
@@ -334,9 +357,35 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             known.returns_to.clear();
             return Ok(());
         }
-        _ => {
+        21 => {
             drop(write(store, &rows(random))?);
             return Ok(());
+        }
+        _ => {
+            // Hot rows come, change and go; a part of that is taken back, and frozen rows come beside them.
+            let table = of(&pick(random));
+            if !table.projections.is_empty() {
+                return Ok(());
+            }
+            let mut transaction =
+                if random.below(2) == 0 { store.begin()? } else { store.begin_on(store.catalog())? };
+            let hot = after.hot.entry(table.name.clone()).or_default();
+            change_hot(&mut transaction, table.id, random, (&mut rows, hot))?;
+            if random.below(3) == 0 {
+                let moment = transaction.moment();
+                change_hot(&mut transaction, table.id, random, (&mut rows, &mut hot.clone()))?;
+                transaction.return_to(&moment);
+                change_hot(&mut transaction, table.id, random, (&mut rows, hot))?;
+            }
+            if hot.is_empty() {
+                after.hot.remove(&table.name);
+            }
+            if random.below(3) == 0 {
+                let frozen = rows(random);
+                transaction.publish(table.id, write(store, &frozen)?)?;
+                after.tables.get_mut(&table.name).expect("picked").push(frozen);
+            }
+            transaction
         }
     };
     let durability = if random.below(3) == 0 { Durability::Off } else { Durability::Full };
@@ -344,6 +393,42 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
     known.in_doubt = Some(after.clone());
     transaction.commit()?;
     known.acknowledge(after, durability);
+    Ok(())
+}
+
+/// Gives numbers that no row has had.
+type Fresh<'f> = &'f mut dyn FnMut(&mut Random) -> Vec<i64>;
+
+/// Changes some hot rows of a table; `hot`, its rows before, follows.
+fn change_hot(
+    transaction: &mut Transaction,
+    table: TableId,
+    random: &mut Random,
+    (fresh, hot): (Fresh<'_>, &mut Vec<i64>),
+) -> Result<()> {
+    let ids = transaction.hot_row_ids(table)?;
+    assert_eq!(ids.len(), hot.len());
+    let mut kept = Vec::new();
+    for (id, row) in ids.into_iter().zip(hot.drain(..)) {
+        match random.below(4) {
+            0 => assert!(transaction.delete_hot(table, id)?),
+            1 => {
+                let new = fresh(random)[0];
+                let note = note(new);
+                let note = note.as_ref().map_or(Cell::Null, |note| Cell::Bytes(note.as_bytes()));
+                assert!(transaction.update_hot(table, id, &[(1, note), (0, Cell::i64(new))])?);
+                kept.push(new);
+            }
+            _ => kept.push(row),
+        }
+    }
+    for new in fresh(random) {
+        let note = note(new);
+        let note = note.as_ref().map_or(Cell::Null, |note| Cell::Bytes(note.as_bytes()));
+        transaction.insert_hot(table, &[Cell::i64(new), note])?;
+        kept.push(new);
+    }
+    *hot = kept;
     Ok(())
 }
 
@@ -367,7 +452,8 @@ fn settle(machine: &Machine, seen: Model, known: &mut Knowledge) {
 /// A store that was just opened has no file too many or too few, and says so itself.
 fn check_files(machine: &Machine, store: &Store) {
     let catalog = store.catalog();
-    let mut named: Vec<_> = catalog.tables().flat_map(|table| table.all_segments().map(|s| s.path())).collect();
+    let mut named: Vec<_> =
+        catalog.tables().flat_map(|table| table.all_segments().filter(|s| !s.is_hot()).map(|s| s.path())).collect();
     named.extend(catalog.facts().map(|fact| fact.path()));
     named.sort();
     let home = machine.home();

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use forebay_base::{Durability, Error, ErrorKind, Result, TableId};
-use forebay_store::{Catalog, Held, Store, Table, TableSnapshot, Transaction, names_equal};
+use forebay_store::{Catalog, Held, Moment, Store, Table, TableSnapshot, Transaction, names_equal};
 
 use crate::Access;
 
@@ -50,7 +50,7 @@ enum Phase {
 #[derive(Debug)]
 struct Savepoint {
     name: String,
-    catalog: Arc<Catalog>,
+    moment: Moment,
 }
 
 impl OpenTransaction {
@@ -235,7 +235,9 @@ impl OpenTransaction {
         self.check_usable()?;
         let mut state = self.state();
         let catalog = state.catalog(&self.store);
-        state.savepoints.push(Savepoint { name: name.to_owned(), catalog });
+        let moment = state.changes.as_mut().map(Transaction::moment);
+        let moment = moment.unwrap_or_else(|| Moment::before_changes(catalog));
+        state.savepoints.push(Savepoint { name: name.to_owned(), moment });
         Ok(())
     }
 
@@ -247,9 +249,9 @@ impl OpenTransaction {
         let mut state = self.state();
         let place = state.savepoint(name)?;
         state.savepoints.truncate(place + 1);
-        let catalog = Arc::clone(&state.savepoints[place].catalog);
+        let moment = state.savepoints[place].moment.clone();
         if let Some(changes) = &mut state.changes {
-            changes.return_to(catalog);
+            changes.return_to(&moment);
         }
         state.find_schema();
         state.phase = Phase::Running;

@@ -68,7 +68,7 @@ pub(super) fn check_directory(disk: &dyn Disk, mode: OpenMode) -> Result<()> {
 
 /// Whether the manifest has seen a commit after the one that made it. One that a crash left half made has not.
 fn has_history(disk: &dyn Disk) -> Result<bool> {
-    match manifest::load(disk).and_then(|rows| rows::verify(&rows)) {
+    match manifest::load(disk).and_then(|found| rows::verify(&found.rows)) {
         Ok(root) => Ok(root.commit > 0),
         Err(error) if error.kind() == ErrorKind::Corrupt => Ok(false),
         Err(error) => Err(error),

@@ -116,10 +116,11 @@ fn rows_come_back_when_a_transaction_goes_back() {
     let (store, id) = with_table(&disk);
     let mut t = store.begin_on(store.catalog()).expect("begun");
     delete(&mut t, id, 1, &[0]).expect("deleted");
-    let savepoint = Arc::clone(t.catalog());
+    let savepoint = t.moment();
     delete(&mut t, id, 1, &[1, 2]).expect("deleted");
     assert_eq!(seen(t.catalog(), id), [(6, vec![])]);
-    t.return_to(savepoint);
+    t.return_to(&savepoint);
+    drop(savepoint);
     t.commit().expect("committed");
     assert_eq!(seen(&store.catalog(), id), [(6, vec![]), (2, vec![0])]);
     drop(store);
@@ -132,7 +133,7 @@ fn what_a_manifest_says_of_deleted_rows_is_checked() {
     let (store, id) = with_table(&disk);
     change(&store, |t| delete(t, id, 0, &[1])).expect("deleted");
     store.checkpoint().expect("a checkpoint");
-    let mut rows = manifest::load(&disk).expect("the rows");
+    let mut rows = manifest::load(&disk).expect("the rows").rows;
     let deleted: BTreeMap<_, _> = rows.clone().into_iter().filter(|(key, _)| key[0] == rows::ROW_DELETED).collect();
     assert_eq!(deleted.len(), 1);
     let key = *deleted.keys().next().expect("a row");

@@ -121,7 +121,7 @@ fn versions(disk: &MemoryDisk) -> (u32, u32) {
         u32::from_le_bytes(bytes)
     };
     let newest = if number(12) > number(4096 + 12) { 0 } else { 4096 };
-    (number(newest + 8), rows::verify(&manifest::load(disk).expect("rows")).expect("sound").version)
+    (number(newest + 8), rows::verify(&manifest::load(disk).expect("rows").rows).expect("sound").version)
 }
 
 /// A database of the version before the redo log is read as it is, and its first commit makes one of today's of it.
@@ -135,12 +135,12 @@ fn version_3_is_read_and_upgraded_by_a_commit() {
         change(&store, |t| t.publish(id, vec![sealed])).expect("publish");
     }
     drop(store);
-    let now = manifest::load(&disk).expect("rows");
+    let now = manifest::load(&disk).expect("rows").rows;
     let (mut older, root) = (now.clone(), rows::key(rows::ROW_ROOT, 0));
     let mut payload = now[&root][..now[&root].len() - 4].to_vec();
     payload[..4].copy_from_slice(&3_u32.to_le_bytes());
     rows::seal_again(&mut older, root, payload);
-    let written = manifest::Manifest::new(Arc::new(disk.clone())).commit(&now, &older);
+    let written = manifest::Manifest::new(Arc::new(disk.clone())).commit(&now, &older, &manifest::HotUpdate::default());
     assert!(matches!(written, outcome::Outcome::Committed));
     set_head_version(&disk, 3);
     let rows_of = |store: &Store| {

@@ -27,7 +27,7 @@ fn add(store: &Store, id: TableId, row: i64) -> Result<()> {
 }
 
 /// A copy of a folder, as a kill leaves it.
-fn copied(disk: &dyn Disk) -> Arc<dyn Disk> {
+pub(super) fn copied(disk: &dyn Disk) -> Arc<dyn Disk> {
     let copy: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     copy.create_directory("segments").expect("a folder");
     let list = |directory: &str| disk.list(directory).expect("listed");

@@ -11,9 +11,10 @@ use forebay_base::{DirectoryId, Result, SegmentId};
 
 use super::{Transaction, merge};
 use crate::catalog::Catalog;
-use crate::commit_log::lost_base;
+use crate::commit_log::{HotCommit, lost_base};
 use crate::data_file::DataFile;
 use crate::fact::Fact;
+use crate::hot::HotTables;
 use crate::segment::Segment;
 use crate::store::{Store, WriterTurn};
 use crate::volume::SEGMENTS_DIRECTORY;
@@ -46,20 +47,29 @@ impl Transaction {
             };
         }
         let inner = Arc::clone(&self.inner);
-        let (had_turn, turn) = match self.turn.take() {
-            Some(turn) => (true, turn),
-            None => (false, WriterTurn::take(&inner)),
+        let had_turn = self.turn.is_some();
+        let (turn, now, failures, hot_beside) = loop {
+            let turn = self.turn.take().unwrap_or_else(|| WriterTurn::take(&inner));
+            let (now, failures) = inner.line.newest();
+            let hot_beside = inner.line.hot_changed_since(self.base.commit);
+            // Whoever looks at keys again has to see the rows of those who are in line.
+            if had_turn || self.relied_on.is_disjoint(&hot_beside) || inner.catalog().commit == now.commit {
+                break (turn, now, failures, hot_beside);
+            }
+            drop(turn);
+            inner.line.wait_for(&inner, now.commit, failures)?;
         };
-        let (now, failures) = inner.line.newest();
         let is_base_lost = self.failures.is_some_and(|before| before != failures);
-        if is_base_lost || had_turn && !Arc::ptr_eq(&now, &self.base) {
+        if is_base_lost || had_turn && now.commit != self.base.commit {
             return Err(lost_base());
         }
-        if !Arc::ptr_eq(&now, &self.base) {
+        self.check_hot_conflicts(&now, &hot_beside)?;
+        if now.commit != self.base.commit {
             self.working = Arc::new(self.merged(&now)?);
             let before = std::mem::replace(&mut self.base, now);
             self.failures = Some(failures);
-            let changed = merge::changed_rows(&self.relied_on, &before, &self.base);
+            let mut changed = merge::changed_rows(&self.relied_on, &before, &self.base);
+            changed.extend(self.relied_on.intersection(&hot_beside));
             if !changed.is_empty() {
                 self.unchecked = Some((changed, before));
                 return Ok(Some(self));
@@ -72,7 +82,9 @@ impl Transaction {
             self.change().schema_commit = self.working.commit;
         }
         self.make_files_durable()?;
-        let place = inner.line.join(&inner, &self.base, &self.working, self.durability);
+        let changes = self.hot.as_ref().map(|writes| HotTables::changes(writes, &self.working.hot)).transpose()?;
+        let hot = HotCommit { writes: self.hot.take(), changes: changes.unwrap_or_default() };
+        let place = inner.line.join(&inner, (&self.base, &self.working), hot, self.durability);
         // From here on others build on it.
         drop(turn);
         inner.line.wait(&inner, &place)?;

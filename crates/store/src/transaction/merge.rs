@@ -151,14 +151,14 @@ fn merged_table((base, own, now): Versions<'_, Arc<TableSnapshot>>) -> Result<Ar
 
 /// Those of these tables whose rows have changed between the two catalogs.
 pub(super) fn changed_rows(tables: &BTreeSet<TableId>, before: &Catalog, now: &Catalog) -> BTreeSet<TableId> {
-    let versions = |catalog: &Catalog, id: &TableId| catalog.table_by_id(*id).map(|table| table.segments.versions());
+    let versions = |catalog: &Catalog, id: &TableId| catalog.tables.get(id).map(|table| table.segments.versions());
     tables.iter().filter(|id| versions(before, id) != versions(now, id)).copied().collect()
 }
 
 /// The error of a transaction that relies on rows which others have changed.
 pub(super) fn changed_beside(transaction: &Transaction) -> Error {
     let tables = transaction.unchecked().map(|(tables, _)| tables.clone()).unwrap_or_default();
-    let mut names = tables.iter().filter_map(|id| Some(transaction.catalog().table_by_id(*id)?.full_name()));
+    let mut names = tables.iter().filter_map(|id| Some(transaction.catalog().tables.get(id)?.full_name()));
     let name = names.next().unwrap_or_default();
     conflict(format!("another transaction wrote rows of table {name}, which may have the same keys"))
 }

@@ -8,12 +8,15 @@ use std::sync::Arc;
 
 use forebay_base::{ColumnId, Error, ErrorKind, ProjectionId, Result, SegmentId, TableId, limits};
 
+use forebay_hot::RowId;
+
 use super::{Transaction, constraint, not_found};
 use crate::catalog::{Table, names_equal};
 use crate::deleted::DeletedRows;
 use crate::projection::{OrderKey, Projection, ProjectionDefinition};
 use crate::segment::{Deleted, Segment, SegmentVersion};
 use crate::segment_list::SegmentList;
+use crate::volume::FIRST_IMAGE;
 use crate::writer::SealedSegment;
 
 /// Segments that go, and those that take their place: at the first of them, or behind all others where none goes.
@@ -148,14 +151,26 @@ impl Transaction {
         if !ids.eq(copies.keys().copied()) {
             return Err(changed_meanwhile(&known, "it has other projections now"));
         }
-        let snapshot = self.snapshot_mut(id)?;
         let mut behind = Vec::new();
-        for (Deleted { segment, rows }, instead) in changes.deleted {
+        let RowChanges { replaced, deleted } = changes;
+        let (hot, deleted): (Vec<_>, Vec<_>) = deleted.into_iter().partition(|(deleted, _)| is_image(deleted.segment));
+        let mut hot_rows = Vec::new();
+        for (Deleted { segment, rows }, instead) in hot {
+            hot_rows.extend(self.rows_of_image(id, there(&known, segment)?, Some(&rows))?);
+            behind.extend(instead);
+        }
+        let replaced = replaced
+            .into_iter()
+            .map(|(old, new)| Ok((self.without_images(id, &known, old, &mut hot_rows)?, new)))
+            .collect::<Result<Vec<_>>>()?;
+        self.delete_seen(id, &hot_rows)?;
+        let snapshot = self.snapshot_mut(id)?;
+        for (Deleted { segment, rows }, instead) in deleted {
             there(&known, segment)?;
             snapshot.edit().segments.delete(segment.id, &rows)?;
             behind.extend(instead);
         }
-        for (old, new) in changes.replaced.into_iter().chain([(Vec::new(), behind)]) {
+        for (old, new) in replaced.into_iter().chain([(Vec::new(), behind)]) {
             check_there(&known, &known.segments, &old)?;
             known.check_segments(&new, None)?;
             let new = new.into_iter().map(|sealed| sealed.segment);
@@ -170,6 +185,21 @@ impl Transaction {
             projection.segments.replace(&old, new.into_iter().map(|sealed| sealed.segment).collect());
         }
         check_rows(self.table(id)?)
+    }
+
+    /// These segments but for those of hot rows, whose numbers are added to `hot_rows`.
+    fn without_images(
+        &self,
+        id: TableId,
+        known: &Table,
+        segments: Vec<SegmentVersion>,
+        hot_rows: &mut Vec<RowId>,
+    ) -> Result<Vec<SegmentVersion>> {
+        let (images, others): (Vec<_>, Vec<_>) = segments.into_iter().partition(|version| is_image(*version));
+        for version in images {
+            hot_rows.extend(self.rows_of_image(id, there(known, version)?, None)?);
+        }
+        Ok(others)
     }
 
     /// Puts the same rows otherwise: in the table, or in one of its projections.
@@ -188,7 +218,10 @@ impl Transaction {
         if copy == ProjectionId::TABLE {
             check_there(&known, &known.segments, old)?;
             known.check_segments(&new, None)?;
-            self.table_mut(id)?.segments.replace(old, new_segments());
+            let mut hot_rows = Vec::new();
+            let old = self.without_images(id, &known, old.to_vec(), &mut hot_rows)?;
+            self.delete_seen(id, &hot_rows)?;
+            self.table_mut(id)?.segments.replace(&old, new_segments());
         } else {
             let projections = self.snapshot_mut(id)?.projections_mut();
             let found = projections.iter_mut().find(|projection| projection.definition.id == copy);
@@ -300,6 +333,11 @@ impl Transaction {
         }
         Ok(())
     }
+}
+
+/// Whether a segment is one of hot rows, which no catalog has.
+fn is_image(version: SegmentVersion) -> bool {
+    version.id.0 >= FIRST_IMAGE
 }
 
 /// An error unless all copies have as many rows.

@@ -31,6 +31,8 @@ const NOTE_BLOCKS_LOG2: u8 = 1;
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Model {
     pub(crate) tables: BTreeMap<String, Vec<Vec<i64>>>,
+    /// Hot rows of tables that have some.
+    pub(crate) hot: BTreeMap<String, Vec<i64>>,
     pub(crate) views: BTreeMap<String, String>,
     /// Of tables that have facts.
     pub(crate) facts: BTreeMap<String, Vec<Vec<u8>>>,
@@ -85,7 +87,7 @@ pub(crate) fn definition(name: &str) -> TableDefinition {
     TableDefinition { schema: "main".into(), name: name.into(), columns, constraints: vec![] }
 }
 
-fn note(id: i64) -> Option<String> {
+pub(crate) fn note(id: i64) -> Option<String> {
     (id % 5 != 0).then(|| format!("note {}", id % 7))
 }
 
@@ -166,6 +168,13 @@ pub(crate) fn observe(store: &Store) -> Result<Model> {
     for table in catalog.tables() {
         let segments = table.segments.iter().map(|segment| read_segment(segment)).collect::<Result<Vec<_>>>()?;
         check_copies(table, &segments)?;
+        let (hot, segments): (Vec<_>, Vec<_>) =
+            segments.into_iter().zip(&table.segments).partition(|(_, segment)| segment.is_hot());
+        let rows = |segments: Vec<(Vec<i64>, _)>| segments.into_iter().map(|(rows, _)| rows).collect::<Vec<_>>();
+        let (hot, segments) = (rows(hot).concat(), rows(segments));
+        if !hot.is_empty() {
+            model.hot.insert(table.name.clone(), hot);
+        }
         model.tables.insert(table.name.clone(), segments);
         let facts = catalog.facts_of(table.id).map(|fact| fact.read()).collect::<Result<Vec<_>>>()?;
         if !facts.is_empty() {

@@ -1,0 +1,186 @@
+//! What a catalog sees of hot rows, and the tables that come of it: each with its hot rows as segments behind the others.
+//!
+//! Invariant: a part belongs to one catalog, and is asked for one table of it: copies of a catalog have parts of their own, and whoever
+//! changes tables of one says so before ([`HotView::renew`]). Must not know: how rows are encoded.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
+
+use forebay_base::{SegmentId, TableId};
+use forebay_hot::{HotTable, RowId, Snapshot, TransactionId, View};
+
+use super::image::Images;
+use crate::table_snapshot::TableSnapshot;
+use crate::volume::Volume;
+
+/// Versions of tables with hot rows lie above those that commits give to tables: nobody takes one for the other. Behind this bit is
+/// the number of the commit; all ones for what a transaction sees that has changed hot rows itself.
+const HOT_VERSION: u64 = 1 << 62;
+const OWN_VERSION: u64 = u64::MAX >> 1;
+
+/// The hot rows that a catalog sees.
+#[derive(Default)]
+pub(crate) struct HotView {
+    /// `None` of a catalog that was never visible.
+    snapshot: Option<Arc<Snapshot>>,
+    parts: BTreeMap<TableId, HotPart>,
+}
+
+/// The hot rows of one table.
+#[derive(Debug)]
+struct HotPart {
+    rows: Arc<SeenRows>,
+    table: OnceLock<Arc<TableSnapshot>>,
+}
+
+/// Hot rows of a table at a snapshot.
+#[derive(Debug)]
+struct SeenRows {
+    rows: HotTable,
+    snapshot: Arc<Snapshot>,
+    own: Option<TransactionId>,
+    volume: Arc<Volume>,
+    /// Shared by snapshots between which no row has changed.
+    images: Arc<OnceLock<Images>>,
+}
+
+impl SeenRows {
+    fn view(&self) -> View<'_> {
+        match self.own {
+            None => self.snapshot.view(),
+            Some(own) => self.snapshot.view_of(own),
+        }
+    }
+}
+
+impl HotPart {
+    fn new(rows: HotTable, snapshot: &Arc<Snapshot>, own: Option<TransactionId>, volume: &Arc<Volume>) -> Self {
+        let (snapshot, volume, images) = (Arc::clone(snapshot), Arc::clone(volume), Arc::default());
+        Self::of(Arc::new(SeenRows { rows, snapshot, own, volume, images }))
+    }
+
+    /// The same rows at another snapshot, between which and this one none has changed.
+    fn unchanged(&self, snapshot: &Arc<Snapshot>) -> Self {
+        let SeenRows { rows, own, volume, images, .. } = &*self.rows;
+        let (rows, volume, images) = (rows.clone(), Arc::clone(volume), Arc::clone(images));
+        Self::of(Arc::new(SeenRows { rows, snapshot: Arc::clone(snapshot), own: *own, volume, images }))
+    }
+
+    fn of(rows: Arc<SeenRows>) -> Self {
+        Self { rows, table: OnceLock::new() }
+    }
+
+    /// The segments of the rows that it sees; made when they are first asked for.
+    fn images(&self, frozen: &TableSnapshot) -> &Images {
+        let SeenRows { rows, volume, images, .. } = &*self.rows;
+        images.get_or_init(|| {
+            Images::of(rows, self.rows.view(), frozen, volume)
+                .expect("rows that were taken in can be encoded in memory")
+        })
+    }
+}
+
+impl Clone for HotView {
+    fn clone(&self) -> Self {
+        let part = |(id, part): (&TableId, &HotPart)| (*id, HotPart::of(Arc::clone(&part.rows)));
+        Self { snapshot: self.snapshot.clone(), parts: self.parts.iter().map(part).collect() }
+    }
+}
+
+impl std::fmt::Debug for HotView {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_set().entries(self.parts.keys()).finish()
+    }
+}
+
+impl HotView {
+    /// What a snapshot sees of these tables. Of those that are not `changed` since `before`, what was found out stays.
+    pub(super) fn new(
+        snapshot: Arc<Snapshot>,
+        tables: impl Iterator<Item = (TableId, HotTable)>,
+        before: &Self,
+        changed: &BTreeSet<TableId>,
+        volume: &Arc<Volume>,
+    ) -> Self {
+        let part = |(id, rows): (TableId, HotTable)| {
+            let known = before.parts.get(&id).filter(|known| !changed.contains(&id) && known.rows.own.is_none());
+            let part = match known {
+                Some(known) => known.unchanged(&snapshot),
+                None => HotPart::new(rows, &snapshot, None, volume),
+            };
+            (id, part)
+        };
+        let parts = tables.map(part).collect();
+        Self { snapshot: Some(snapshot), parts }
+    }
+
+    /// The moment that it sees.
+    pub(crate) fn snapshot(&self) -> Option<&Arc<Snapshot>> {
+        self.snapshot.as_ref()
+    }
+
+    /// The table as the catalog sees it that has these segments of it.
+    pub(crate) fn table<'t>(&'t self, frozen: &'t Arc<TableSnapshot>) -> &'t Arc<TableSnapshot> {
+        let Some(part) = self.parts.get(&frozen.id) else { return frozen };
+        part.table.get_or_init(|| {
+            let images = part.images(frozen);
+            if images.is_empty() {
+                return Arc::clone(frozen);
+            }
+            let mut seen = TableSnapshot::clone(frozen);
+            seen.append(images.segments());
+            seen.set_version(match part.rows.own {
+                None => HOT_VERSION | part.rows.snapshot.number(),
+                Some(_) => OWN_VERSION,
+            });
+            Arc::new(seen)
+        })
+    }
+
+    /// The hot rows of a table.
+    pub(crate) fn rows(&self, table: TableId) -> Option<&HotTable> {
+        self.parts.get(&table).map(|part| &part.rows.rows)
+    }
+
+    /// The segments of a table's hot rows, and which rows those are, in their order.
+    pub(crate) fn images(&self, frozen: &TableSnapshot) -> impl Iterator<Item = (SegmentId, &[RowId])> {
+        let images = self.parts.get(&frozen.id).map(|part| part.images(frozen));
+        images.into_iter().flat_map(Images::rows)
+    }
+
+    /// From now on sees what a transaction has made of a table's hot rows, too, which it has just changed.
+    pub(crate) fn see_own(&mut self, id: TableId, rows: &HotTable, own: TransactionId, volume: &Arc<Volume>) {
+        let is_new = |part: &mut HotPart| {
+            let is_own = part.rows.own == Some(own);
+            is_own && part.rows.images.get().is_none() && part.table.get().is_none()
+        };
+        if self.parts.get_mut(&id).is_some_and(is_new) {
+            return;
+        }
+        let Some(snapshot) = &self.snapshot else { return };
+        self.parts.insert(id, HotPart::new(rows.clone(), snapshot, Some(own), volume));
+    }
+
+    /// The same moment, as a transaction sees it that has changed these tables' hot rows.
+    pub(crate) fn with_own(
+        &self,
+        own: TransactionId,
+        of: &Self,
+        tables: &BTreeSet<TableId>,
+        volume: &Arc<Volume>,
+    ) -> Self {
+        let mut view = self.clone();
+        for id in tables {
+            if let Some(rows) = of.rows(*id) {
+                view.parts.remove(id);
+                view.see_own(*id, rows, own, volume);
+            }
+        }
+        view
+    }
+
+    /// Tables of the catalog are about to change.
+    pub(crate) fn renew(&mut self) {
+        self.parts.values_mut().for_each(|part| part.table = OnceLock::new());
+    }
+}

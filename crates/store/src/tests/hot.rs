@@ -1,0 +1,294 @@
+//! Hot rows: who sees them and when, conflicts, and what is there after a reopen, a checkpoint and a kill.
+
+use super::redo::copied;
+use super::*;
+
+/// A database with a table `t`, whose hot rows are 1, 2 and 3.
+fn with_rows() -> (Arc<dyn Disk>, Store, TableId) {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let store = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "test").expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    change(&store, |t| (1..4).try_for_each(|row| add(t, id, row).map(drop))).expect("rows");
+    (disk, store, id)
+}
+
+fn add(t: &mut Transaction, id: TableId, row: i64) -> Result<RowId> {
+    t.insert_hot(id, &[Cell::i64(row), Cell::Bytes(b"new")])
+}
+
+/// The rows of a table as its segments show them.
+fn rows_in(catalog: &Catalog, id: TableId) -> Vec<i64> {
+    let Some(table) = catalog.table_by_id(id) else { return Vec::new() };
+    let mut rows = Vec::new();
+    for segment in &table.segments {
+        for (index, group) in segment.groups().expect("a sound footer").iter().enumerate() {
+            for chunk in 0..group.columns[0].chunks.len() {
+                let stored = segment.read_chunk((index, 0, chunk)).expect("a chunk");
+                let directory = segment.directory(index, 0, chunk).expect("a directory");
+                let inflated = inflate_chunk(directory, &stored, PhysicalType::I64, &Inflate::default());
+                let inflated = inflated.expect("a sound chunk");
+                for block in (0..inflated.blocks()).map(|block| inflated.block(block)) {
+                    rows.extend((0..block.rows()).map(|row| integer(&block, row)));
+                }
+            }
+        }
+    }
+    assert_eq!(rows.len() as u64, table.rows());
+    rows
+}
+
+fn integer(block: &forebay_block::EncodedBlock<'_>, row: usize) -> i64 {
+    use forebay_block::{Access, ValueRef, Values};
+    let fixed = |values: &Values<'_>, index: usize| match values {
+        Values::Fixed(values) => i64::from_le_bytes(values.get(index).try_into().expect("8-byte values")),
+        Values::Strings(_) => panic!("strings in a column of integers"),
+    };
+    match block.access() {
+        Access::AllNull => panic!("no integer"),
+        Access::Constant(ValueRef::Int(value)) => value as i64,
+        Access::Constant(_) => panic!("no integer"),
+        Access::FrameOfReference { base, codes } => (base + i128::from(codes.get(row))) as i64,
+        Access::Dictionary { values, codes } => fixed(&values, codes.get(row) as usize),
+        Access::Plain(values) => fixed(&values, row),
+        Access::RunLength { ends, values } => fixed(&values, ends.run_of(row)),
+    }
+}
+
+fn seen(store: &Store, id: TableId) -> Vec<i64> {
+    rows_in(&store.catalog(), id)
+}
+
+/// The number of the hot row that stands at this place.
+fn at(t: &Transaction, id: TableId, place: usize) -> RowId {
+    t.hot_row_ids(id).expect("the table")[place]
+}
+
+#[test]
+fn a_transaction_sees_its_own_rows_and_others_see_them_once_it_has_committed() {
+    let (_, store, id) = with_rows();
+    let before = store.catalog();
+    let mut t = store.begin_on(store.catalog()).expect("begun");
+    let second = at(&t, id, 1);
+    assert!(t.delete_hot(id, at(&t, id, 0)).expect("deleted"));
+    assert!(t.update_hot(id, second, &[(0, Cell::i64(20)), (1, Cell::Null)]).expect("updated"));
+    add(&mut t, id, 4).expect("added");
+    assert_eq!(rows_in(t.catalog(), id), [20, 3, 4]);
+    let moment = t.moment();
+    add(&mut t, id, 5).expect("added");
+    assert!(t.delete_hot(id, second).expect("deleted"));
+    assert_eq!(rows_in(t.catalog(), id), [3, 4, 5]);
+    t.return_to(&moment);
+    assert_eq!(rows_in(t.catalog(), id), [20, 3, 4]);
+    let row = t.hot_row(id, second).expect("read").expect("it is there");
+    assert!(row.cells().eq([Cell::i64(20), Cell::Null]));
+    assert_eq!(seen(&store, id), [1, 2, 3]);
+    t.commit().expect("committed");
+    assert_eq!(seen(&store, id), [20, 3, 4]);
+    assert_eq!(rows_in(&before, id), [1, 2, 3], "who has begun before sees what was there");
+    // Given up, also after a moment to return to.
+    let mut t = store.begin().expect("begun");
+    let moment = t.moment();
+    add(&mut t, id, 6).expect("added");
+    t.return_to(&moment);
+    assert_eq!(rows_in(t.catalog(), id), [20, 3, 4]);
+    add(&mut t, id, 7).expect("added");
+    drop(t);
+    assert_eq!(seen(&store, id), [20, 3, 4]);
+    assert!(!change(&store, |t| t.delete_hot(id, second).and_then(|_| t.delete_hot(id, second))).expect("no error"));
+}
+
+#[test]
+fn hot_rows_are_there_after_a_kill_a_checkpoint_and_a_reopen() {
+    let (disk, store, id) = with_rows();
+    let first = |t: &Transaction| at(t, id, 0);
+    change(&store, |t| t.delete_hot(id, first(t)).map(drop)).expect("deleted");
+    let read = |disk: &Arc<dyn Disk>, mode| {
+        let store = Store::open(Arc::clone(disk), mode, "test").expect("it opens");
+        assert_eq!(store.check(&mut |_, _| Ok(())).expect("a check").error_count, 0);
+        seen(&store, id)
+    };
+    // From the log, with rows of the manifest beneath, and from the manifest alone.
+    let in_log = copied(&*disk);
+    store.checkpoint().expect("a checkpoint");
+    let in_manifest = copied(&*disk);
+    change(&store, |t| t.update_hot(id, first(t), &[(0, Cell::i64(-2))]).map(drop)).expect("updated");
+    change(&store, |t| add(t, id, 4).map(drop)).expect("added");
+    let in_both = copied(&*disk);
+    drop(store);
+    for (disk, rows) in
+        [(in_log, vec![2, 3]), (in_manifest, vec![2, 3]), (in_both, vec![-2, 3, 4]), (disk, vec![-2, 3, 4])]
+    {
+        for mode in [OpenMode::ReadOnly, OpenMode::ReadWrite, OpenMode::ReadOnly] {
+            assert_eq!(read(&disk, mode), rows);
+        }
+        // New rows come behind, and what goes is gone for good.
+        let store = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "test").expect("it opens");
+        change(&store, |t| add(t, id, 9).map(drop)).expect("added");
+        change(&store, |t| t.delete_hot(id, first(t)).map(drop)).expect("deleted");
+        let left = [&rows[1..], &[9]].concat();
+        assert_eq!(seen(&store, id), left);
+        drop(store);
+        assert_eq!(read(&disk, OpenMode::ReadWrite), left);
+    }
+}
+
+#[test]
+fn hot_rows_of_a_dropped_table_are_gone() {
+    let (disk, store, id) = with_rows();
+    store.checkpoint().expect("a checkpoint");
+    change(&store, |t| t.drop_table(id)).expect("dropped");
+    let killed = copied(&*disk);
+    drop(store);
+    for disk in [&disk, &killed] {
+        let hot = |disk: &Arc<dyn Disk>| manifest::load(&**disk).expect("the manifest").hot.len();
+        let store = Store::open(Arc::clone(disk), OpenMode::ReadWrite, "test").expect("it opens");
+        let other = change(&store, |t| t.create_table(table("t"))).expect("another one");
+        assert_eq!((seen(&store, id), seen(&store, other)), (vec![], vec![]));
+        drop(store);
+        assert_eq!(hot(disk), 0);
+    }
+}
+
+/// Two transactions that begin at the same time, of which the first one commits first: the rows then, or the second one's kind of error.
+#[track_caller]
+fn both(
+    first: impl FnOnce(&mut Transaction, TableId) -> Result<()>,
+    second: impl FnOnce(&mut Transaction, TableId) -> Result<()>,
+) -> std::result::Result<Vec<i64>, ErrorKind> {
+    let (disk, store, id) = with_rows();
+    let begin = || store.begin_on(store.catalog()).expect("begun");
+    let (mut one, mut other) = (begin(), begin());
+    first(&mut one, id).expect("the first one changes");
+    let changed = second(&mut other, id);
+    one.commit().expect("the first one commits");
+    let committed = changed.and_then(|()| other.commit());
+    let rows = seen(&store, id);
+    drop(store);
+    let again = Store::open(disk, OpenMode::ReadWrite, "test").expect("it opens again");
+    assert_eq!(seen(&again, id), rows);
+    committed.map(|()| rows).map_err(|error| error.kind())
+}
+
+#[test]
+fn who_comes_second_to_a_row_or_a_definition_has_a_conflict() {
+    let set = |place: usize, value: i64| {
+        move |t: &mut Transaction, id| t.update_hot(id, at(t, id, place), &[(0, Cell::i64(value))]).map(drop)
+    };
+    let delete = |place: usize| move |t: &mut Transaction, id| t.delete_hot(id, at(t, id, place)).map(drop);
+    let insert = |row: i64| move |t: &mut Transaction, id| add(t, id, row).map(drop);
+    let conflict = Err(ErrorKind::Conflict);
+    assert_eq!(both(set(0, 10), set(1, 20)), Ok(vec![10, 20, 3]));
+    assert_eq!(both(set(0, 10), set(0, 20)), conflict);
+    assert_eq!(both(set(0, 10), delete(0)), conflict);
+    assert_eq!(both(delete(0), set(0, 20)), conflict);
+    assert_eq!(both(delete(0), delete(2)), Ok(vec![2]));
+    assert_eq!(both(insert(4), insert(5)), Ok(vec![1, 2, 3, 4, 5]));
+    let alter = |t: &mut Transaction, id| t.add_column(id, column("more", LogicalType::Int32)).map(drop);
+    let rename = |t: &mut Transaction, id| t.rename_table(id, "u");
+    let drop_it = |t: &mut Transaction, id| t.drop_table(id);
+    assert_eq!(both(alter, insert(4)), conflict);
+    assert_eq!(both(rename, insert(4)), conflict);
+    assert_eq!(both(drop_it, insert(4)), conflict);
+    assert_eq!(both(insert(4), alter), conflict);
+    assert_eq!(both(insert(4), drop_it), conflict);
+    // One that has read the rows to make a segment of them.
+    let freeze = |t: &mut Transaction, id| t.freeze_hot(id);
+    assert_eq!(both(freeze, set(0, 10)), conflict);
+    assert_eq!(both(set(0, 10), freeze), conflict);
+    assert_eq!(both(insert(4), freeze), Ok(vec![1, 2, 3, 4]));
+    let rely = |t: &mut Transaction, id| {
+        t.rely_on_rows(id);
+        add(t, id, 5).map(drop)
+    };
+    assert_eq!(both(insert(4), rely), conflict);
+    assert_eq!(both(rely, insert(4)), Ok(vec![1, 2, 3, 5, 4]));
+}
+
+/// Statements that know segments alone find hot rows among these.
+#[test]
+fn segments_of_hot_rows_are_changed_like_others() {
+    let (_, store, id) = with_rows();
+    let sealed = segment(&store, &[100, 101]).expect("a segment");
+    change(&store, |t| t.publish(id, vec![sealed])).expect("published");
+    assert_eq!(seen(&store, id), [100, 101, 1, 2, 3]);
+    let image = |store: &Store| Arc::clone(store.catalog().table_by_id(id).expect("it").segments.last().expect("one"));
+    let shown = image(&store);
+    assert!(shown.is_hot() && shown.rows() == 3);
+    // Two rows go, in two steps of one statement, and one comes instead.
+    let one = |place: u64| Deleted { segment: shown.as_version(), rows: shown.rows_at(&[place]).expect("it has it") };
+    let instead = segment(&store, &[20]).expect("a segment");
+    let deleted = vec![(one(1), vec![instead]), (one(2), Vec::new())];
+    let changes = RowChanges { replaced: Vec::new(), deleted };
+    change(&store, |t| t.change_rows(id, changes, ReplacedCopies::new())).expect("changed");
+    assert_eq!(seen(&store, id), [100, 101, 20, 1]);
+    let changes = RowChanges { replaced: Vec::new(), deleted: vec![(one(0), Vec::new())] };
+    let stale = change(&store, |t| t.change_rows(id, changes, ReplacedCopies::new()));
+    assert_eq!(kind(stale), ErrorKind::Conflict);
+    // All of it written anew, together with frozen rows.
+    let old = store.catalog().table_by_id(id).expect("it").segments.versions();
+    let sealed = segment(&store, &[7, 8, 9, 10]).expect("a segment");
+    change(&store, |t| t.lay_out(id, forebay_base::ProjectionId::TABLE, &old, vec![sealed])).expect("laid out");
+    assert_eq!(seen(&store, id), [7, 8, 9, 10]);
+    assert!(!image(&store).is_hot());
+}
+
+#[test]
+fn hot_rows_become_a_segment() {
+    let (disk, store, id) = with_rows();
+    let old = store.catalog();
+    let mut t = store.begin_on(store.catalog()).expect("begun");
+    add(&mut t, id, 4).expect("added");
+    t.freeze_hot(id).expect("frozen");
+    assert_eq!(rows_in(t.catalog(), id), [1, 2, 3, 4]);
+    add(&mut t, id, 5).expect("added");
+    t.commit().expect("committed");
+    let table = Arc::clone(store.catalog().table_by_id(id).expect("it"));
+    let kinds: Vec<bool> = table.segments.iter().map(|segment| segment.is_hot()).collect();
+    assert_eq!((kinds, seen(&store, id)), (vec![false, true], vec![1, 2, 3, 4, 5]));
+    assert_eq!(rows_in(&old, id), [1, 2, 3]);
+    // A column more: rows that were hot have it, too, and new ones are of the new columns.
+    change(&store, |t| t.add_column(id, column("more", LogicalType::Int32))).expect("a column");
+    drop(old);
+    let row = [Cell::i64(6), Cell::Null, Cell::Fixed(7)];
+    change(&store, |t| t.insert_hot(id, &row).map(drop)).expect("added");
+    assert_eq!(kind(change(&store, |t| t.insert_hot(id, &row[..2]).map(drop))), ErrorKind::Internal);
+    assert_eq!(seen(&store, id), [1, 2, 3, 4, 5, 6]);
+    drop((store, table));
+    let again = Store::open(disk, OpenMode::ReadWrite, "test").expect("it opens again");
+    assert_eq!(seen(&again, id), [1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn values_that_do_not_fit_are_refused() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let store = Store::open(disk, OpenMode::ReadWrite, "test").expect("a database");
+    let mut definition = table("t");
+    definition.columns[0].nullable = false;
+    let id = change(&store, |t| t.create_table(definition)).expect("a table");
+    let insert = |cells: &[Cell<'_>]| change(&store, |t| t.insert_hot(id, cells).map(drop));
+    assert_eq!(kind(insert(&[Cell::Null, Cell::Null])), ErrorKind::Constraint);
+    assert_eq!(kind(insert(&[Cell::Bytes(b"1"), Cell::Null])), ErrorKind::Internal);
+    insert(&[Cell::i64(1), Cell::Null]).expect("it fits");
+    let to_null = |t: &mut Transaction| t.update_hot(id, at(t, id, 0), &[(0, Cell::Null)]).map(drop);
+    assert_eq!(kind(change(&store, to_null)), ErrorKind::Constraint);
+    assert_eq!(kind(change(&store, |t| t.insert_hot(TableId(99), &[Cell::Null]).map(drop))), ErrorKind::NotFound);
+    assert_eq!(seen(&store, id), [1]);
+}
+
+/// Many rows, long ones among them, and NULLs: blocks end where they are full.
+#[test]
+fn many_hot_rows_make_several_blocks() {
+    let (_, store, id) = with_rows();
+    let long = vec![b'x'; 9 << 20];
+    change(&store, |t| {
+        (0..5).try_for_each(|row| t.insert_hot(id, &[Cell::i64(row), Cell::Bytes(&long)]).map(drop))?;
+        (0..70_000).try_for_each(|row| t.insert_hot(id, &[Cell::i64(row), Cell::Null]).map(drop))
+    })
+    .expect("added");
+    let catalog = store.catalog();
+    let segments = &catalog.table_by_id(id).expect("it").segments;
+    let rows: Vec<u32> = segments.iter().flat_map(|s| s.groups().expect("sound")[0].block_rows.clone()).collect();
+    assert!(rows.len() >= 3 && rows.iter().sum::<u32>() == 70_008, "{rows:?}");
+    let expected: Vec<i64> = [1, 2, 3].into_iter().chain(0..5).chain(0..70_000).collect();
+    assert!(seen(&store, id) == expected);
+}
