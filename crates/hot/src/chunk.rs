@@ -70,6 +70,17 @@ pub(crate) enum Written {
     Conflict(u64),
 }
 
+/// What the newest version of a row is to a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Newest {
+    /// The row is not there, and not because somebody may still take that back.
+    Gone,
+    /// There, and the view sees this version.
+    There,
+    /// Of a transaction that has not ended, or there and committed since.
+    Unseen,
+}
+
 /// Bytes by kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MemoryBytes {
@@ -305,6 +316,32 @@ impl Chunk {
             }
         }
         true
+    }
+
+    /// Reads columns of a row's newest version; what it is to a view.
+    pub(crate) fn newest(&self, view: View<'_>, position: usize, columns: &[usize], row: &mut Row) -> Newest {
+        row.clear();
+        let stamp = if position < self.rows() { self.newest_stamp(position) } else { None };
+        let is_seen = stamp.is_none_or(|stamp| view.sees(stamp));
+        let is_pending = !is_seen && stamp.is_some_and(|stamp| stamp > FIRST_ID);
+        if position >= self.rows() || !(is_pending || self.present.get(position)) {
+            return Newest::Gone;
+        }
+        columns.iter().for_each(|column| self.columns[*column].with(position, |cell| row.push(cell)));
+        if is_seen { Newest::There } else { Newest::Unseen }
+    }
+
+    /// Reads columns of a row that has one version: whether it is there; `None` where it has others.
+    pub(crate) fn only_version(&self, position: usize, columns: &[usize], row: &mut Row) -> Option<bool> {
+        row.clear();
+        if position >= self.rows() {
+            return Some(false);
+        }
+        if self.marks.head(position) != 0 {
+            return None;
+        }
+        columns.iter().for_each(|column| self.columns[*column].with(position, |cell| row.push(cell)));
+        Some(self.present.get(position))
     }
 
     /// Copies rows as the view sees them.

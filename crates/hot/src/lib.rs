@@ -7,6 +7,7 @@
 //!   chunk            newest values in columns, which rows are there, bounds that only widen
 //!     marks          per 1,024 rows which positions have versions, and their newest undo records
 //!     undo           before-images, newest first
+//! KeyIndex           rows by the values of some columns, in their order; unique keys
 //! Batch, Row         what a scan and a read of one row give
 //! ```
 //!
@@ -15,7 +16,7 @@
 //! freezes them.
 //!
 //! Invariants: a view sees the same rows however often it looks. Readers never wait for a transaction, writers neither: they conflict. A chunk
-//! without versions is read without a test per row. Must not know: keys, SQL, logs, files, blocks, what a query asks.
+//! without versions is read without a test per row. Must not know: SQL, logs, files, blocks, what a query asks.
 #![forbid(unsafe_code)]
 
 mod batch;
@@ -29,6 +30,8 @@ mod column;
 mod commits;
 mod fixed;
 mod heap;
+mod index;
+mod key;
 mod marks;
 mod row_id;
 mod table;
@@ -39,9 +42,11 @@ pub use batch::{Batch, BatchColumn};
 pub use bits::Bits;
 pub use cell::{Cell, Row};
 pub use changes::{ChangedRow, Changes};
-pub use chunk::{Change, ColumnBounds, MemoryBytes};
+pub use chunk::{Change, ColumnBounds, MemoryBytes, Newest};
 pub use commits::{CommitNumber, Commits, Snapshot, TransactionId, View};
 pub use fixed::Fixed;
+pub use index::KeyIndex;
+pub use key::{end_of_prefix, push_key};
 pub use marks::RANGE_ROWS;
 pub use row_id::RowId;
 pub use table::{CleanRows, HotTable};

@@ -16,7 +16,7 @@ use forebay_base::{Error, ErrorKind, PhysicalType, Result};
 
 use crate::batch::Batch;
 use crate::cell::{Cell, Row};
-use crate::chunk::{Change, Chunk, ColumnBounds, MemoryBytes, Writer, Written};
+use crate::chunk::{Change, Chunk, ColumnBounds, MemoryBytes, Newest, Writer, Written};
 use crate::chunk_list::ChunkList;
 use crate::commits::{Commits, FIRST_ID, TransactionId, View};
 use crate::row_id::RowId;
@@ -213,6 +213,24 @@ impl HotTable {
         self.shared.chunk(chunk).map_or_else(Vec::new, |chunk| read(chunk).version_ranges())
     }
 
+    /// As [`HotTable::get`], but that no row of a chunk that was released is seen.
+    pub(crate) fn get_held(&self, view: View<'_>, row: RowId, columns: &[usize], out: &mut Row) -> bool {
+        let chunk = self.shared.held_chunk(row.chunk());
+        chunk.is_some_and(|chunk| chunk.read(view, row.position(), columns.iter().copied(), out))
+    }
+
+    /// Reads columns of a row's newest version into `out`, whoever has written it; what it is to a view. Nothing is read where it is gone.
+    pub(crate) fn newest(&self, view: View<'_>, row: RowId, columns: &[usize], out: &mut Row) -> Newest {
+        let chunk = self.shared.held_chunk(row.chunk());
+        chunk.map_or(Newest::Gone, |chunk| chunk.newest(view, row.position(), columns, out))
+    }
+
+    /// Reads columns of the only version of a row: whether the row is there; `None` where it has older versions.
+    pub(crate) fn only_version(&self, row: RowId, columns: &[usize], out: &mut Row) -> Option<bool> {
+        let chunk = self.shared.held_chunk(row.chunk());
+        chunk.map_or(Some(false), |chunk| chunk.only_version(row.position(), columns, out))
+    }
+
     /// The transaction that has changed a row and has not ended: whom to wait for after a conflict; `None` if it has ended.
     pub fn writer_of(&self, row: RowId) -> Option<TransactionId> {
         let chunk = read(self.shared.chunk(row.chunk())?);
@@ -295,6 +313,11 @@ impl Shared {
         let Some(chunk) = self.chunk(number).map(read) else { return Ok(None) };
         self.check_held(number, &chunk)?;
         Ok(Some(chunk))
+    }
+
+    /// A chunk whose rows are here.
+    fn held_chunk(&self, number: u32) -> Option<RwLockReadGuard<'_, Chunk>> {
+        self.chunk(number).map(read).filter(|chunk| !chunk.is_released)
     }
 
     fn change(

@@ -1,0 +1,287 @@
+//! An ordered index of hot rows: from the bytes of a key (`key.rs`) to the rows that have it, and perhaps to some that have had it.
+//!
+//! Rows have versions, and the index has none: an entry says that some version of a row has a key, and who finds one reads the row as it sees
+//! it and compares. So a change of other columns does not touch the index, and taking a change back neither. Entries that no version bears out any
+//! more are dropped when somebody adds one beside them, and by [`KeyIndex::sweep`].
+//!
+//! Keys are checked against the newest versions of rows, those of transactions that have not ended among them, and not against a snapshot:
+//! two transactions would otherwise each add the key that the other one does not see.
+//!
+//! Lock order: the index, then a chunk's latch. Must not know: what keys are called, rows that are not hot.
+
+use std::collections::BTreeMap;
+use std::ops::Bound;
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use forebay_base::{Error, ErrorKind, Result};
+
+use crate::cell::{Cell, Row};
+use crate::chunk::Newest;
+use crate::commits::View;
+use crate::key::push_key;
+use crate::row_id::RowId;
+use crate::table::HotTable;
+
+/// Entries that are looked at below the lock at a time, where there may be many.
+const STEP_ENTRIES: usize = 256;
+
+/// Finds rows of a table by some of its columns.
+#[derive(Debug)]
+pub struct KeyIndex {
+    table: HotTable,
+    columns: Vec<usize>,
+    is_unique: bool,
+    entries: RwLock<BTreeMap<Box<[u8]>, Rows>>,
+}
+
+/// Rows of one key: nearly always one.
+#[derive(Debug)]
+enum Rows {
+    One(RowId),
+    Several(Vec<RowId>),
+}
+
+impl Rows {
+    fn as_slice(&self) -> &[RowId] {
+        match self {
+            Self::One(row) => std::slice::from_ref(row),
+            Self::Several(rows) => rows,
+        }
+    }
+
+    fn of(rows: Vec<RowId>) -> Self {
+        match rows.as_slice() {
+            [row] => Self::One(*row),
+            _ => Self::Several(rows),
+        }
+    }
+}
+
+impl KeyIndex {
+    /// One of these columns of a table without rows. Where it is unique no two rows have the same values in all of them, none of which is
+    /// NULL.
+    pub fn new(table: &HotTable, columns: Vec<usize>, is_unique: bool) -> Self {
+        Self { table: table.clone(), columns, is_unique, entries: RwLock::default() }
+    }
+
+    /// Its columns.
+    pub fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    /// Whether no two rows have the same key.
+    pub fn is_unique(&self) -> bool {
+        self.is_unique
+    }
+
+    /// The key of a row with these values.
+    pub fn key_of<'c>(&self, cell: impl Fn(usize) -> Cell<'c>) -> Vec<u8> {
+        let mut key = Vec::with_capacity(self.columns.len() * 9);
+        for column in &self.columns {
+            push_key(&mut key, cell(*column), self.table.types()[*column]);
+        }
+        key
+    }
+
+    /// The beginning of all keys whose first values are these.
+    pub fn prefix_of(&self, cells: &[Cell<'_>]) -> Vec<u8> {
+        let mut key = Vec::with_capacity(cells.len() * 9);
+        for (cell, column) in cells.iter().zip(&self.columns) {
+            push_key(&mut key, *cell, self.table.types()[*column]);
+        }
+        key
+    }
+
+    /// Says that a row, which `view`'s transaction has just written, has this key.
+    ///
+    /// # Errors
+    /// `Constraint` where another row has it; `Conflict` where one has it or may have it whose writer the view does not see. Then there
+    /// is no entry.
+    pub fn insert(&self, view: View<'_>, key: &[u8], row: RowId) -> Result<()> {
+        let mut entries = self.write();
+        let Some(rows) = entries.get_mut(key) else {
+            entries.insert(key.into(), Rows::One(row));
+            return Ok(());
+        };
+        let mut kept = Vec::with_capacity(rows.as_slice().len() + 1);
+        for other in rows.as_slice().iter().copied().filter(|other| *other != row) {
+            if self.is_borne_out(key, other) {
+                if self.is_unique {
+                    self.check_one(view, key, other)?;
+                }
+                kept.push(other);
+            }
+        }
+        kept.push(row);
+        *rows = Rows::of(kept);
+        Ok(())
+    }
+
+    /// The same without a look at other rows: of a table that is being filled, or where [`KeyIndex::check`] follows.
+    pub fn add(&self, key: &[u8], row: RowId) {
+        let mut entries = self.write();
+        match entries.get_mut(key) {
+            None => drop(entries.insert(key.into(), Rows::One(row))),
+            Some(rows) if rows.as_slice().contains(&row) => {}
+            Some(rows) => *rows = Rows::of([rows.as_slice(), &[row]].concat()),
+        }
+    }
+
+    /// An error where more than one row has a key, once a transaction's statement has ended.
+    ///
+    /// # Errors
+    /// As [`KeyIndex::insert`].
+    pub fn check(&self, view: View<'_>, key: &[u8]) -> Result<()> {
+        let rows = self.read().get(key).map_or_else(Vec::new, |rows| rows.as_slice().to_vec());
+        let mut row = Row::default();
+        let mut has_key = |id: &RowId| self.newest(view, key, *id, &mut row) == Newest::There;
+        let Some(own) = rows.iter().copied().find(|id| has_key(id)) else { return Ok(()) };
+        rows.iter().filter(|other| **other != own).try_for_each(|other| self.check_one(view, key, *other))
+    }
+
+    /// The row that has a key, as a view sees it; of several the first that was added.
+    pub fn find(&self, view: View<'_>, key: &[u8]) -> Option<RowId> {
+        let entries = self.read();
+        let mut row = Row::default();
+        entries.get(key)?.as_slice().iter().copied().find(|id| self.has_key(view, key, *id, &mut row))
+    }
+
+    /// Calls `each` with the rows that a view sees whose keys lie within these bounds, in the order of the keys, until it says that it has
+    /// enough. No lock is held then.
+    ///
+    /// # Errors
+    /// Those of `each`.
+    pub fn range(
+        &self,
+        view: View<'_>,
+        (low, high): (Bound<&[u8]>, Bound<&[u8]>),
+        mut each: impl FnMut(RowId) -> Result<bool>,
+    ) -> Result<()> {
+        let (mut low, mut row) = (low.map(<[u8]>::to_vec), Row::default());
+        loop {
+            let found: Vec<(Box<[u8]>, Vec<RowId>)> = {
+                let entries = self.read();
+                let from = low.as_ref().map(Vec::as_slice);
+                if is_empty(from, high) {
+                    return Ok(());
+                }
+                let range = entries.range::<[u8], _>((from, high));
+                range.take(STEP_ENTRIES).map(|(key, rows)| (key.clone(), rows.as_slice().to_vec())).collect()
+            };
+            let Some((last, _)) = found.last() else { return Ok(()) };
+            low = Bound::Excluded(last.to_vec());
+            for (key, rows) in &found {
+                for id in rows {
+                    if self.has_key(view, key, *id, &mut row) && !each(*id)? {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Number of keys with entries.
+    pub fn len(&self) -> usize {
+        self.read().len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.read().is_empty()
+    }
+
+    /// Bytes of memory, about: keys, and what the map adds to each.
+    pub fn memory_bytes(&self) -> usize {
+        const ENTRY_BYTES: usize = size_of::<(Box<[u8]>, Rows)>() * 3 / 2;
+        let several = |rows: &Rows| match rows {
+            Rows::One(_) => 0,
+            Rows::Several(rows) => rows.capacity() * size_of::<RowId>(),
+        };
+        self.read().iter().map(|(key, rows)| key.len() + several(rows) + ENTRY_BYTES).sum()
+    }
+
+    /// Drops entries that no version of their row bears out.
+    pub fn sweep(&self) {
+        let mut low = Bound::Unbounded;
+        loop {
+            let keys: Vec<Box<[u8]>> = {
+                let entries = self.read();
+                let range = entries.range::<[u8], _>((low.as_ref().map(|key: &Box<[u8]>| &**key), Bound::Unbounded));
+                range.take(STEP_ENTRIES).map(|(key, _)| key.clone()).collect()
+            };
+            let Some(last) = keys.last().cloned() else { return };
+            let mut entries = self.write();
+            for key in keys {
+                let Some(rows) = entries.get_mut(&key) else { continue };
+                let mut kept = rows.as_slice().to_vec();
+                kept.retain(|id| self.is_borne_out(&key, *id));
+                match kept.is_empty() {
+                    true => drop(entries.remove(&key)),
+                    false => *rows = Rows::of(kept),
+                }
+            }
+            low = Bound::Excluded(last);
+        }
+    }
+
+    /// An error where a row has a key, or may come to have it.
+    fn check_one(&self, view: View<'_>, key: &[u8], other: RowId) -> Result<()> {
+        match self.newest(view, key, other, &mut Row::default()) {
+            Newest::Gone => Ok(()),
+            Newest::There => Err(Error::new(ErrorKind::Constraint, "another row has this key")),
+            Newest::Unseen => {
+                let message = "another transaction has written a row with this key";
+                Err(Error::new(ErrorKind::Conflict, message).hint("Run the transaction again"))
+            }
+        }
+    }
+
+    /// What the newest version of a row is to a key: gone where it has another one.
+    fn newest(&self, view: View<'_>, key: &[u8], id: RowId, row: &mut Row) -> Newest {
+        let newest = self.table.newest(view, id, &self.columns, row);
+        let is_pending = newest == Newest::Unseen && self.table.writer_of(id).is_some();
+        match is_pending || self.is_key(key, row) {
+            true => newest,
+            false => Newest::Gone,
+        }
+    }
+
+    fn has_key(&self, view: View<'_>, key: &[u8], id: RowId, row: &mut Row) -> bool {
+        self.table.get_held(view, id, &self.columns, row) && self.is_key(key, row)
+    }
+
+    /// Whether some version of a row may have a key: it has older ones, or the only one has it.
+    fn is_borne_out(&self, key: &[u8], id: RowId) -> bool {
+        let mut row = Row::default();
+        match self.table.only_version(id, &self.columns, &mut row) {
+            None => true,
+            Some(is_there) => is_there && self.is_key(key, &row),
+        }
+    }
+
+    /// Whether the columns of the index with these values are a key.
+    fn is_key(&self, key: &[u8], row: &Row) -> bool {
+        let mut own = Vec::with_capacity(key.len());
+        for (cell, column) in row.cells().zip(&self.columns) {
+            push_key(&mut own, cell, self.table.types()[*column]);
+        }
+        own == key
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Box<[u8]>, Rows>> {
+        self.entries.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<Box<[u8]>, Rows>> {
+        self.entries.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Whether nothing lies within the bounds, which a map takes for a mistake.
+fn is_empty(low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool {
+    match (low, high) {
+        (Bound::Included(low), Bound::Included(high)) => low > high,
+        (Bound::Excluded(low) | Bound::Included(low), Bound::Excluded(high) | Bound::Included(high)) => low >= high,
+        (Bound::Unbounded, _) | (_, Bound::Unbounded) => false,
+    }
+}
