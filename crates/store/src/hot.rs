@@ -1,7 +1,7 @@
 //! Hot rows of tables: rows in memory with versions (`forebay_hot`), beside the segments of the catalog.
 //!
 //! ```text
-//! HotTables            the hot rows of each table, the clock of their commits
+//! HotTables            the hot rows of each table with indexes of its keys, the clock of their commits
 //! Catalog::hot         what a catalog sees of them: HotView
 //!   HotPart            the hot rows of one table at one snapshot; once somebody asks for the table they are encoded as segments
 //! Transaction          inserts, updates and deletes hot rows; its own view of them
@@ -13,7 +13,8 @@
 //! for each commit after which somebody asks, and shared by all that read at that commit.
 //!
 //! Invariants: a catalog and its view are of the same commit; hot rows become visible together with the catalog of the transaction
-//! that wrote them. A number of a row is not given twice as long as older ones lie in the log. Must not know: SQL, keys.
+//! that wrote them. A number of a row is not given twice as long as older ones lie in the log. Keys (PRIMARY KEY, UNIQUE) are unique among
+//! hot rows; whether a row in a segment has one is for the caller to know. Must not know: SQL.
 
 mod image;
 mod row_bytes;
@@ -23,9 +24,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use forebay_base::{ColumnId, Context, Error, ErrorKind, PhysicalType, Result, TableId};
-use forebay_hot::{Cell, Commits, HotTable, Row, RowId, Snapshot, Transaction, View};
+use forebay_hot::{Cell, Commits, HotTable, KeyIndex, Row, RowId, Snapshot, Transaction, View};
 
-use crate::catalog::{Catalog, Table};
+use crate::catalog::{Catalog, Constraint, Table};
 use crate::volume::{Volume, locked};
 pub(crate) use image::frozen;
 #[cfg(test)]
@@ -52,19 +53,37 @@ struct Known {
     rows: HotTable,
     /// The columns of their values.
     columns: Vec<ColumnId>,
+    /// Its PRIMARY KEY and UNIQUE ones.
+    constraints: Vec<Constraint>,
+    keys: Arc<[KeyIndex]>,
 }
 
 impl Known {
     fn new(table: &Table, first_chunk: u32, commits: &Arc<Commits>) -> Self {
         let types = types(table).collect();
         let rows = HotTable::new(table.id.0, table.full_name(), types, first_chunk, commits);
-        Self { rows, columns: table.columns.iter().map(|column| column.id).collect() }
+        let constraints: Vec<Constraint> = unique_keys(table).cloned().collect();
+        let position = |id: &ColumnId| table.column_by_id(*id).map(|(position, _)| position);
+        let key = |key: &Constraint| KeyIndex::new(&rows, key.columns().iter().filter_map(position).collect(), true);
+        let keys = constraints.iter().map(key).collect();
+        Self { rows, columns: table.columns.iter().map(|column| column.id).collect(), constraints, keys }
     }
 
-    /// Whether its rows are of these columns.
+    /// Whether its rows are of these columns, and have these keys.
     fn fits(&self, table: &Table) -> bool {
         self.columns.iter().copied().eq(table.columns.iter().map(|column| column.id))
             && self.rows.types().iter().copied().eq(types(table))
+            && self.constraints.iter().eq(unique_keys(table))
+    }
+
+    /// Puts a row where it was.
+    fn put(&self, id: RowId, bytes: &[u8]) -> Result<()> {
+        let row = decode_row(bytes, self.rows.types())?;
+        self.rows.put(id, &row.cells().collect::<Vec<_>>())?;
+        for index in self.keys.iter() {
+            key_in(index, |column| row.cell(column)).into_iter().for_each(|key| index.add(&key, id));
+        }
+        Ok(())
     }
 }
 
@@ -77,9 +96,7 @@ impl HotTables {
             let Some(table) = catalog.tables.get(id) else { continue };
             // Rows come in the order of their numbers.
             let known = tables.entry(*id).or_insert_with(|| Known::new(table, row.chunk(), &commits));
-            let hot = &known.rows;
-            let put = || hot.put(*row, &decode_row(bytes, hot.types())?.cells().collect::<Vec<_>>());
-            put().context(|| format!("hot {row} of table {}", table.full_name()))?;
+            known.put(*row, bytes).context(|| format!("hot {row} of table {}", table.full_name()))?;
         }
         Ok(Self { commits, tables: Mutex::new(tables) })
     }
@@ -93,12 +110,12 @@ impl HotTables {
     ///
     /// # Errors
     /// `Conflict` where the table had other columns when rows became hot that are there still.
-    pub(crate) fn of(&self, table: &Table) -> Result<HotTable> {
+    pub(crate) fn of(&self, table: &Table) -> Result<(HotTable, Arc<[KeyIndex]>)> {
         let mut tables = locked(&self.tables);
         let mut first_chunk = 0;
         if let Some(known) = tables.get(&table.id) {
             if known.fits(table) {
-                return Ok(known.rows.clone());
+                return Ok((known.rows.clone(), Arc::clone(&known.keys)));
             }
             if !known.rows.is_empty() {
                 let message = format!("table {} was altered while rows of it were changed", table.full_name());
@@ -107,9 +124,9 @@ impl HotTables {
             first_chunk = known.rows.chunks().end;
         }
         let new = Known::new(table, first_chunk, &self.commits);
-        let rows = new.rows.clone();
+        let found = (new.rows.clone(), Arc::clone(&new.keys));
         tables.insert(table.id, new);
-        Ok(rows)
+        Ok(found)
     }
 
     /// Makes the view of a catalog that is visible from now on; `before` is the one until now, of which what has not changed stays.
@@ -152,6 +169,17 @@ impl HotTables {
 /// The types of a table's columns.
 fn types(table: &Table) -> impl Iterator<Item = PhysicalType> + '_ {
     table.columns.iter().map(|column| column.logical.physical())
+}
+
+/// Its keys that no two rows have.
+fn unique_keys(table: &Table) -> impl Iterator<Item = &Constraint> {
+    table.constraints.iter().filter(|key| matches!(key, Constraint::PrimaryKey(_) | Constraint::Unique(_)))
+}
+
+/// The key of a row with these values; `None` where one of them is NULL, which is no key.
+pub(crate) fn key_in<'c>(index: &KeyIndex, cell: impl Fn(usize) -> Cell<'c>) -> Option<Vec<u8>> {
+    let has_null = index.columns().iter().any(|column| cell(*column) == Cell::Null);
+    (!has_null).then(|| index.key_of(cell))
 }
 
 /// All values of a row; `None` if the view does not see it.

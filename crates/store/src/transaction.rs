@@ -43,6 +43,8 @@ pub struct Transaction {
     inner: Arc<Inner>,
     /// Tables of whose rows it depends whether its changes are right.
     relied_on: BTreeSet<TableId>,
+    /// Tables in whose segments no row has a key that it gives to a hot row.
+    relied_on_segments: BTreeSet<TableId>,
     /// Those whose rows others have changed in the meantime, and the catalog before that; until somebody has looked.
     unchecked: Option<(BTreeSet<TableId>, Arc<Catalog>)>,
     /// Where it has had the writer's turn from its beginning.
@@ -77,6 +79,7 @@ impl Transaction {
             hot: None,
             inner,
             relied_on: BTreeSet::new(),
+            relied_on_segments: BTreeSet::new(),
             unchecked: None,
             turn: None,
             failures: None,
@@ -267,6 +270,7 @@ impl Transaction {
 
     /// Adds a key. That the rows of the table have it is for the caller to know.
     pub fn add_key(&mut self, id: TableId, key: Constraint) -> Result<()> {
+        self.freeze_hot(id)?;
         let table = Arc::clone(self.table(id)?);
         let has_primary = table.constraints.iter().any(|known| matches!(known, Constraint::PrimaryKey(_)));
         if let Constraint::PrimaryKey(columns) = &key {

@@ -292,3 +292,85 @@ fn many_hot_rows_make_several_blocks() {
     let expected: Vec<i64> = [1, 2, 3].into_iter().chain(0..5).chain(0..70_000).collect();
     assert!(seen(&store, id) == expected);
 }
+
+/// A database with a table `t` whose first column is its key, and hot rows 1, 2 and 3.
+fn with_keys() -> (Arc<dyn Disk>, Store, TableId) {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let store = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "test").expect("a database");
+    let definition = TableDefinition { constraints: vec![Constraint::PrimaryKey(vec![ColumnId(0)])], ..table("t") };
+    let id = change(&store, |t| t.create_table(definition)).expect("a table");
+    change(&store, |t| (1..4).try_for_each(|row| add(t, id, row).map(drop))).expect("rows");
+    (disk, store, id)
+}
+
+#[test]
+fn keys_are_unique_among_hot_rows_and_find_them() {
+    let (disk, store, id) = with_keys();
+    let found = |store: &Store, key: i64| {
+        let mut t = store.begin_on(store.catalog()).expect("begun");
+        let row = t.find_hot(id, 0, &[Cell::i64(key)]).expect("a key");
+        row.map(|row| t.hot_row(id, row).expect("read").expect("it is there").cell(0).as_i64())
+    };
+    assert_eq!((found(&store, 2), found(&store, 4)), (Some(Some(2)), None));
+    let mut t = store.begin_on(store.catalog()).expect("begun");
+    assert_eq!(kind(add(&mut t, id, 3)), ErrorKind::Constraint);
+    let second = t.find_hot(id, 0, &[Cell::i64(2)]).expect("a key").expect("there");
+    assert_eq!(kind(t.update_hot(id, second, &[(0, Cell::i64(3))])), ErrorKind::Constraint);
+    assert_eq!(rows_in(t.catalog(), id), [1, 2, 3], "what is refused leaves nothing");
+    assert!(t.update_hot(id, second, &[(0, Cell::i64(20)), (1, Cell::Null)]).expect("free"));
+    add(&mut t, id, 2).expect("free again");
+    let mut keys = Vec::new();
+    let each = |row: RowId| {
+        keys.push(row);
+        Ok(keys.len() < 3)
+    };
+    t.hot_range(id, 0, &[], each).expect("a range");
+    assert_eq!((keys.len(), keys[1]), (3, at(&t, id, 3)), "in the order of keys");
+    assert_eq!(kind(t.find_hot(id, 1, &[])), ErrorKind::NotFound);
+    // Others, beside it and later.
+    let mut beside = store.begin_on(store.catalog()).expect("begun");
+    assert_eq!(kind(add(&mut beside, id, 20)), ErrorKind::Conflict);
+    t.commit().expect("committed");
+    assert_eq!(kind(add(&mut beside, id, 20)), ErrorKind::Conflict);
+    drop(beside);
+    assert_eq!(kind(change(&store, |t| add(t, id, 20))), ErrorKind::Constraint);
+    drop(store);
+    let store = Store::open(disk, OpenMode::ReadWrite, "test").expect("it opens again");
+    assert_eq!((found(&store, 20), found(&store, 4)), (Some(Some(20)), None));
+    assert_eq!(kind(change(&store, |t| add(t, id, 2))), ErrorKind::Constraint);
+    // Once they are frozen, the index has none of them.
+    change(&store, |t| t.freeze_hot(id)).expect("frozen");
+    assert_eq!(found(&store, 20), None);
+}
+
+#[test]
+fn who_gives_keys_to_hot_rows_has_a_conflict_with_who_adds_segments() {
+    for adds_first in [true, false] {
+        let (_, store, id) = with_keys();
+        let begin = || store.begin_on(store.catalog()).expect("begun");
+        let (mut hot, mut bulk) = (begin(), begin());
+        add(&mut hot, id, 7).expect("free");
+        bulk.publish(id, vec![segment(&store, &[7]).expect("a segment")]).expect("published");
+        bulk.rely_on_rows(id);
+        let (first, second) = if adds_first { (bulk, hot) } else { (hot, bulk) };
+        first.commit().expect("the first one commits");
+        let committed = second.commit().map_err(|error| error.kind());
+        assert_eq!(committed, Err(ErrorKind::Conflict), "{adds_first}");
+    }
+    // Rows that go are in nobody's way, and who changes no key is not concerned.
+    let (_, store, id) = with_keys();
+    let sealed = segment(&store, &[8, 9]).expect("a segment");
+    let begin = || store.begin_on(store.catalog()).expect("begun");
+    let mut hot = begin();
+    let first = at(&hot, id, 0);
+    assert!(hot.update_hot(id, first, &[(1, Cell::Null)]).expect("updated"));
+    change(&store, |t| t.publish(id, vec![sealed])).expect("published");
+    hot.commit().expect("no key was given");
+    let mut hot = begin();
+    add(&mut hot, id, 7).expect("free");
+    let segment = Arc::clone(&store.catalog().table_by_id(id).expect("it").segments[0]);
+    let deleted = Deleted { segment: segment.as_version(), rows: segment.rows_at(&[1]).expect("it has it") };
+    let changes = RowChanges { replaced: Vec::new(), deleted: vec![(deleted, Vec::new())] };
+    change(&store, |t| t.change_rows(id, changes, ReplacedCopies::new())).expect("deleted");
+    hot.commit().expect("no row came");
+}

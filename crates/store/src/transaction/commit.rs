@@ -70,6 +70,7 @@ impl Transaction {
             self.failures = Some(failures);
             let mut changed = merge::changed_rows(&self.relied_on, &before, &self.base);
             changed.extend(self.relied_on.intersection(&hot_beside));
+            changed.extend(merge::added_segments(&self.relied_on_segments, &before, &self.base));
             if !changed.is_empty() {
                 self.unchecked = Some((changed, before));
                 return Ok(Some(self));

@@ -3,15 +3,16 @@
 //! Invariant: whoever asks the transaction's catalog for a table after a change finds the change there.
 
 use std::collections::BTreeSet;
+use std::ops::Bound;
 use std::sync::Arc;
 
-use forebay_base::{Error, ErrorKind, Result, TableId};
-use forebay_hot::{Cell, HotTable, Row, RowId, Savepoint};
+use forebay_base::{Context, Error, ErrorKind, Result, TableId};
+use forebay_hot::{Cell, HotTable, KeyIndex, Row, RowId, Savepoint};
 
 use super::{Transaction, constraint, not_found};
 use crate::catalog::Catalog;
 use crate::deleted::DeletedRows;
-use crate::hot::{HotChange, frozen, read_row};
+use crate::hot::{HotChange, frozen, key_in, read_row};
 use crate::segment::Segment;
 use crate::store::Store;
 use crate::table_snapshot::TableSnapshot;
@@ -52,9 +53,20 @@ impl Transaction {
     /// `Constraint` for NULL in a column that is NOT NULL; `NotFound`; those of [`HotTable::insert`].
     pub fn insert_hot(&mut self, id: TableId, cells: &[Cell<'_>]) -> Result<RowId> {
         self.check_values(id, cells.iter().copied().enumerate())?;
-        let rows = self.hot_rows_of(id)?;
-        let row = rows.insert(self.hot_writes(), cells)?;
+        let (rows, keys) = self.hot_rows_of(id)?;
+        let writes = self.hot_writes();
+        let row = rows.insert(writes, cells)?;
+        let enter = |index: &KeyIndex| match key_in(index, |column| cells[column]) {
+            Some(key) => index.insert(writes.view(), &key, row),
+            None => Ok(()),
+        };
+        let entered = keys.iter().try_for_each(enter);
+        if entered.is_err() {
+            rows.delete(writes, row)?;
+        }
         self.see_hot(id, &rows);
+        self.with_key(id, entered)?;
+        self.relies_on_segments(id, &keys);
         Ok(row)
     }
 
@@ -64,9 +76,29 @@ impl Transaction {
     /// `Conflict` where another transaction has changed the row; else as [`Transaction::insert_hot`].
     pub fn update_hot(&mut self, id: TableId, row: RowId, changes: &[HotChange<'_>]) -> Result<bool> {
         self.check_values(id, changes.iter().copied())?;
-        let rows = self.hot_rows_of(id)?;
-        let is_there = rows.update(self.hot_writes(), row, changes)?;
+        let (rows, keys) = self.hot_rows_of(id)?;
+        let is_changed =
+            |index: &&KeyIndex| index.columns().iter().any(|column| changes.iter().any(|(own, _)| own == column));
+        let changed: Vec<&KeyIndex> = keys.iter().filter(is_changed).collect();
+        let writes = self.hot_writes();
+        if changed.is_empty() {
+            let is_there = rows.update(writes, row, changes)?;
+            self.see_hot(id, &rows);
+            return Ok(is_there);
+        }
+        let before = writes.savepoint();
+        let is_there = rows.update(writes, row, changes)?;
+        let mut entered = Ok(());
+        if let Some(values) = read_row(&rows, writes.view(), row)?.filter(|_| is_there) {
+            let keys = changed.iter().filter_map(|index| Some((index, key_in(index, |column| values.cell(column))?)));
+            entered = { keys }.try_for_each(|(index, key)| index.insert(writes.view(), &key, row));
+        }
+        if entered.is_err() {
+            writes.roll_back_to(before);
+        }
         self.see_hot(id, &rows);
+        self.with_key(id, entered)?;
+        self.relies_on_segments(id, &keys);
         Ok(is_there)
     }
 
@@ -75,7 +107,7 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::update_hot`].
     pub fn delete_hot(&mut self, id: TableId, row: RowId) -> Result<bool> {
-        let rows = self.hot_rows_of(id)?;
+        let (rows, _) = self.hot_rows_of(id)?;
         let is_there = rows.delete(self.hot_writes(), row)?;
         self.see_hot(id, &rows);
         Ok(is_there)
@@ -86,8 +118,38 @@ impl Transaction {
     /// # Errors
     /// `NotFound` where there is no such table.
     pub fn hot_row(&mut self, id: TableId, row: RowId) -> Result<Option<Row>> {
-        let rows = self.hot_rows_of(id)?;
+        let (rows, _) = self.hot_rows_of(id)?;
         read_row(&rows, self.hot_writes().view(), row)
+    }
+
+    /// The hot row with this key that it sees: values of the columns of the table's `key`-th PRIMARY KEY or UNIQUE constraint, in that order.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such table or key.
+    pub fn find_hot(&mut self, id: TableId, key: usize, values: &[Cell<'_>]) -> Result<Option<RowId>> {
+        let (_, keys) = self.hot_rows_of(id)?;
+        let index = keys.get(key).ok_or_else(|| not_found("key", &format!("number {key}")))?;
+        Ok(index.find(self.hot_writes().view(), &index.prefix_of(values)))
+    }
+
+    /// Calls `each` with hot rows that it sees whose key begins with these values, in the order of the key, until it says that it has
+    /// enough; see [`Transaction::find_hot`].
+    ///
+    /// # Errors
+    /// Those of `each`, and of [`Transaction::find_hot`].
+    pub fn hot_range(
+        &mut self,
+        id: TableId,
+        key: usize,
+        values: &[Cell<'_>],
+        each: impl FnMut(RowId) -> Result<bool>,
+    ) -> Result<()> {
+        let (_, keys) = self.hot_rows_of(id)?;
+        let index = keys.get(key).ok_or_else(|| not_found("key", &format!("number {key}")))?;
+        let low = index.prefix_of(values);
+        let high = forebay_hot::end_of_prefix(&low);
+        let high = high.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+        index.range(self.hot_writes().view(), (Bound::Included(&low), high), each)
     }
 
     /// The numbers of the hot rows of a table that it sees, in the order in which whoever scans the table finds them.
@@ -192,14 +254,25 @@ impl Transaction {
         self.working.tables.get(&id).ok_or_else(|| not_found("table", &format!("number {id}")))
     }
 
-    fn hot_rows_of(&self, id: TableId) -> Result<HotTable> {
+    /// Its hot rows and the indexes of its keys.
+    fn hot_rows_of(&self, id: TableId) -> Result<(HotTable, Arc<[KeyIndex]>)> {
         let table = self.frozen_table(id)?;
         if !self.may_have_hot_rows(table) {
             return Err(Error::internal(format!("rows of table {} are not hot", table.full_name())));
         }
-        match self.working.hot.rows(id) {
-            Some(rows) => Ok(rows.clone()),
-            None => self.inner.hot.of(table),
+        self.inner.hot.of(table)
+    }
+
+    /// What became of entering a key, with the name of the table.
+    fn with_key(&self, id: TableId, entered: Result<()>) -> Result<()> {
+        let table = self.frozen_table(id)?;
+        entered.context(|| format!("table {}", table.full_name()))
+    }
+
+    /// New keys are looked for among hot rows: whoever has looked for them in segments has to look again where others add some.
+    fn relies_on_segments(&mut self, id: TableId, keys: &[KeyIndex]) {
+        if !keys.is_empty() {
+            self.relied_on_segments.insert(id);
         }
     }
 

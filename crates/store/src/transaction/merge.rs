@@ -155,6 +155,15 @@ pub(super) fn changed_rows(tables: &BTreeSet<TableId>, before: &Catalog, now: &C
     tables.iter().filter(|id| versions(before, id) != versions(now, id)).copied().collect()
 }
 
+/// Those of these tables that have segments which they did not have before.
+pub(super) fn added_segments(tables: &BTreeSet<TableId>, before: &Catalog, now: &Catalog) -> BTreeSet<TableId> {
+    let has_more = |id: &&TableId| {
+        let (Some(before), Some(now)) = (before.tables.get(id), now.tables.get(id)) else { return true };
+        !Arc::ptr_eq(before, now) && now.segments.iter().any(|own| before.segments.find(own.id()).is_none())
+    };
+    tables.iter().filter(has_more).copied().collect()
+}
+
 /// The error of a transaction that relies on rows which others have changed.
 pub(super) fn changed_beside(transaction: &Transaction) -> Error {
     let tables = transaction.unchecked().map(|(tables, _)| tables.clone()).unwrap_or_default();
