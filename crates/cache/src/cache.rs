@@ -39,6 +39,8 @@ pub struct ChunkCache<K, V, S = ()> {
     clock: AtomicU64,
     /// Whether the policy does.
     watches_scans: AtomicBool,
+    /// Whether a unit ever had no room without another one going.
+    was_full: AtomicBool,
 }
 
 /// A chunk in a form.
@@ -121,6 +123,7 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
             budget_bytes: AtomicUsize::new(budget_bytes),
             clock: AtomicU64::new(0),
             watches_scans: AtomicBool::new(false),
+            was_full: AtomicBool::new(false),
         }
     }
 
@@ -187,6 +190,7 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         let mut chosen = self.policy();
         self.tell_uses(&mut chosen);
         let mut evicted_bytes = 0;
+        self.was_full.store(true, Ordering::Relaxed);
         while evicted_bytes < bytes {
             let before = gone.len();
             if !self.evict_one(&mut chosen, None, &mut gone) {
@@ -211,6 +215,9 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         self.budget_bytes.store(budget_bytes, Ordering::Relaxed);
         chosen.policy.resize(budget_bytes);
         self.tell_uses(&mut chosen);
+        if self.held_bytes() > budget_bytes {
+            self.was_full.store(true, Ordering::Relaxed);
+        }
         while self.held_bytes() > budget_bytes && self.evict_one(&mut chosen, None, &mut gone) {}
     }
 
@@ -230,6 +237,11 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
                 chosen.policy.forget(&(key.clone(), facts.form));
             }
         }
+    }
+
+    /// Whether there ever was too little room for all that came, so that it matters what stays.
+    pub fn was_full(&self) -> bool {
+        self.was_full.load(Ordering::Relaxed)
     }
 
     /// Bytes held now.
@@ -403,6 +415,9 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         self.take(&key, facts.form, true, &mut gone);
         chosen.policy.forget(&(key.clone(), facts.form));
         let free_bytes = |cache: &Self| cache.budget_bytes().saturating_sub(cache.held_bytes());
+        if facts.bytes > free_bytes(self) {
+            self.was_full.store(true, Ordering::Relaxed);
+        }
         if facts.bytes > self.budget_bytes() || !chosen.policy.admits(&facts, free_bytes(self)) {
             return false;
         }

@@ -8,8 +8,8 @@ use datafusion::prelude::SessionConfig;
 use forebay_base::units::parse_bytes;
 use forebay_base::{Error, Result, limits};
 use forebay_engine::{
-    CacheForms, CopyUse, DeviceChoice, EncodeOptions, Encoding, Engine, FactUse, Goal, LoadOptions, Model, PolicyKind,
-    RateSource, ReadPath, ScanSettings, SimdLevel, VECTOR_ROWS,
+    CacheForms, CopyUse, DEFAULT_POLICY, DeviceChoice, EncodeOptions, Encoding, Engine, FactUse, Goal, LoadOptions,
+    Model, PolicyKind, RateSource, ReadPath, ScanSettings, SimdLevel, VECTOR_ROWS,
 };
 
 use crate::durability::SessionDurability;
@@ -148,7 +148,7 @@ pub fn default_value(variable: &str) -> String {
         "execution" => "compiled".to_owned(),
         "io" => "direct".to_owned(),
         "compression_rates" => "measured".to_owned(),
-        "cache_policy" => PolicyKind::default().name().to_owned(),
+        "cache_policy" => DEFAULT_POLICY.name().to_owned(),
         "cache_model" => Model::default().name().to_owned(),
         "memory_goal" => "off".to_owned(),
         "cache_size" => "all".to_owned(),

@@ -35,6 +35,7 @@ use crate::accelerator::Accelerators;
 use crate::column_shares::ColumnShares;
 use crate::facts::KnownFacts;
 use crate::floors::Recorder;
+use crate::kept_keys::KeptKeys;
 use crate::memory::{Memory, MemoryShares, Urgency};
 use crate::query_log::QueryLog;
 use crate::rates::KeptRates;
@@ -143,6 +144,7 @@ pub struct Engine {
     /// Rates of this machine that were measured before.
     kept_rates: KeptRates,
     /// Facts about tables that were read.
+    kept_keys: KeptKeys,
     known_facts: KnownFacts,
     /// The statements that were run.
     query_log: QueryLog,
@@ -172,14 +174,20 @@ pub(crate) struct WantedChunk<'a> {
     pub(crate) ordinal: usize,
 }
 
+/// The policy of an engine that was told of none: it is as others are while there is memory for all chunks, and asks for the best shares once
+/// there is not.
+pub const DEFAULT_POLICY: PolicyKind = PolicyKind::Proportional;
+
 impl Engine {
     /// An engine over `store` with this memory for chunks, and with temporary files on `temporary`.
     pub fn new(store: Store, shares: MemoryShares, temporary: Arc<dyn Disk>) -> Self {
         let query_log = QueryLog::new(store.record_log());
         let column_shares = Arc::new(ColumnShares::kept_in(store.side_file()));
+        let memory = Memory::new(shares);
+        memory.cache().set_policy(DEFAULT_POLICY);
         Self {
             store,
-            memory: Memory::new(shares),
+            memory,
             read_before: Seen::new(limits::SEEN_CHUNKS),
             arrivals: Arc::default(),
             running_scans: Arc::default(),
@@ -188,6 +196,7 @@ impl Engine {
             accelerators: Accelerators::default(),
             kept_rates: KeptRates::default(),
             known_facts: KnownFacts::default(),
+            kept_keys: KeptKeys::default(),
             query_log,
             column_shares,
             cache_forms: AtomicUsize::new(0),
@@ -205,6 +214,11 @@ impl Engine {
     /// Rates of this machine that were measured before.
     pub fn kept_rates(&self) -> &KeptRates {
         &self.kept_rates
+    }
+
+    /// Keys of blocks that were asked for lately.
+    pub(crate) fn kept_keys(&self) -> &KeptKeys {
+        &self.kept_keys
     }
 
     /// Facts about tables that were read.
@@ -227,15 +241,16 @@ impl Engine {
         self.memory.cache()
     }
 
-    /// Another policy decides which chunks stay. If it has goals those of the last process are its first, and chunks for them are read
-    /// while the disk has nothing else to do.
+    /// This policy decides which chunks stay, [`DEFAULT_POLICY`] before somebody says so. If it has goals those of the last process are
+    /// its first, and chunks for them are read while the disk has nothing else to do; without having been told to, they are its first
+    /// when memory is short.
     pub fn set_cache_policy(self: &Arc<Self>, kind: PolicyKind) {
-        if self.cache().policy_kind() == kind {
-            return;
+        let is_new = self.cache().policy_kind() != kind;
+        if is_new {
+            self.column_shares.forget_plan();
+            self.cache().set_policy(kind);
         }
-        self.column_shares.forget_plan();
-        self.cache().set_policy(kind);
-        if kind == PolicyKind::Proportional {
+        if kind == PolicyKind::Proportional && (is_new || !self.column_shares.has_recalled()) {
             let goals = self.column_shares.recall();
             self.cache().aim(&goals);
             warm_up::begin(self, goals);

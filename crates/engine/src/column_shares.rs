@@ -82,6 +82,8 @@ struct State {
     /// Of all solving.
     solving_time: Duration,
     is_solving: bool,
+    /// Whether what the last process kept was looked for.
+    has_recalled: bool,
 }
 
 /// A query that runs.
@@ -158,6 +160,7 @@ impl ColumnShares {
         let Kept { goals, rates } =
             plan_file::of_bytes(&self.kept.as_ref().and_then(SideFile::read).unwrap_or_default());
         let mut state = self.lock();
+        state.has_recalled = true;
         state.history.recall(rates);
         if state.forms != Forms::BOTH {
             return Goals::new();
@@ -166,6 +169,11 @@ impl ColumnShares {
         let shares = goals.iter().map(|(key, goal)| (*key, shares(goal))).collect();
         state.plan = Plan { shares, goals: goals.clone() };
         goals
+    }
+
+    /// Whether [`ColumnShares::recall`] was called.
+    pub(crate) fn has_recalled(&self) -> bool {
+        self.lock().has_recalled
     }
 
     /// The model that shares are chosen by.
@@ -238,7 +246,8 @@ impl ColumnShares {
         self.lock().running.remove(&query);
     }
 
-    /// Begins to solve in the background, where the cache has goals and it is time to.
+    /// Begins to solve in the background, where the cache has goals and it is time to: not while there is memory for all chunks, unless
+    /// little memory is wanted.
     /// `disk_bytes_per_s` tells what was measured of the disk before.
     pub(crate) fn refresh<K: UnitKey, V: Send + Sync + 'static, S: Send + Sync + 'static>(
         self: &Arc<Self>,
@@ -250,6 +259,9 @@ impl ColumnShares {
         }
         {
             let mut state = self.lock();
+            if state.slowdown.is_none() && !cache.was_full() {
+                return;
+            }
             let is_early = state.solving_time * QUERIES_PER_SOLVING > state.all_query_time();
             if state.is_solving || is_early || (state.history.is_empty() && state.running.is_empty()) {
                 return;
@@ -268,6 +280,9 @@ impl ColumnShares {
 
     /// Finds the shares for what is known, and makes them the goal if they are better than today's.
     fn solve<K: UnitKey, V, S>(&self, cache: &ChunkCache<K, V, S>, disk_bytes_per_s: Option<f64>) {
+        if !self.has_recalled() {
+            cache.aim(&self.recall());
+        }
         let (pinned, pinned_bytes) = cache.pinned();
         let (keys, workload, now, slowdown, may_gain) = {
             let mut state = self.lock();

@@ -39,7 +39,8 @@ pub type Merged = (Vec<SegmentVersion>, Vec<SealedSegment>);
 /// The runs of neighbouring segments of `table` that are to be written anew, each as one.
 pub fn small_runs(table: &Table, merging: Merging) -> Vec<&[Arc<Segment>]> {
     let runs_below = |rows: u64| {
-        let is_small = move |segment: &Arc<Segment>| segment.rows() < rows;
+        // Hot rows become a segment when they are frozen.
+        let is_small = move |segment: &Arc<Segment>| !segment.is_hot() && segment.rows() < rows;
         table.segments.chunk_by(move |a, b| is_small(a) && is_small(b)).filter(|run| run.len() >= 2)
     };
     match merging {

@@ -23,6 +23,8 @@ pub mod floors;
 pub mod follow;
 pub mod goal;
 pub mod inspect;
+mod kept_keys;
+pub mod keyed;
 pub mod load;
 pub mod memory;
 pub mod metrics;
@@ -41,7 +43,7 @@ pub mod types;
 pub mod unique;
 
 pub use cancel::CancelToken;
-pub use chunks::{Background, CacheForms, ChunkKey, Engine};
+pub use chunks::{Background, CacheForms, ChunkKey, DEFAULT_POLICY, Engine};
 pub use column_shares::{ColumnFigures, ColumnShares, Model};
 pub use copies::CopyUse;
 pub use facts::FactUse;

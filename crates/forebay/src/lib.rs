@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 
 pub mod directories;
+pub mod keyed;
 pub mod machine;
 mod machine_memory;
 mod params;
@@ -41,6 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use arrow;
+pub use forebay_base::Durability;
 pub use forebay_base::{Error, ErrorKind, Position, Result, units};
 pub use forebay_disk::{begin_without_huge_pages, end_without_huge_pages};
 pub use forebay_render as render;
@@ -196,6 +198,14 @@ impl Database {
     /// A new session with default settings.
     pub fn session(&self) -> Session {
         Session { inner: forebay_sql::Session::new(self.shared.clone()) }
+    }
+
+    /// A new transaction over single rows by their keys.
+    ///
+    /// # Errors
+    /// `Locked` in a database that is open read-only.
+    pub fn transaction(&self) -> Result<keyed::Transaction> {
+        keyed::Transaction::begin(&self.shared.engine)
     }
 
     /// What was cut off the redo log when the database was opened, which a power loss may leave behind the last commit; `None` where all of

@@ -255,6 +255,21 @@ impl HotTable {
         bytes.fold(MemoryBytes::default(), |sum, chunk| sum + chunk)
     }
 
+    /// Lets go of the memory of chunks that take no more rows, have none, and of which no snapshot needs any.
+    pub fn release_empty(&self) {
+        let last = self.shared.last.load(Ordering::Acquire) as usize;
+        for latch in self.shared.chunks.iter().take(last) {
+            let is_unused = |chunk: &Chunk| !chunk.is_released && !chunk.has_versions() && chunk.is_empty();
+            if is_unused(&read(latch)) {
+                let mut chunk = write(latch);
+                if is_unused(&chunk) {
+                    *chunk = Chunk::new(&self.shared.types);
+                    (chunk.is_closed, chunk.is_released) = (true, true);
+                }
+            }
+        }
+    }
+
     /// The rows of a chunk, if no transaction and no snapshot needs older versions or is about to change one: then every snapshot that is
     /// live sees exactly these rows. The chunk takes no new rows from then on. `None` where there are versions.
     ///

@@ -129,3 +129,41 @@ fn chunks_end_where_blocks_do() {
     assert_eq!(table.count(commits.snapshot().view()), 0);
     assert!(strings.memory_bytes().strings < 100 << 20);
 }
+
+#[test]
+fn chunks_without_rows_give_their_memory_back() {
+    let commits = Commits::new(0);
+    let table = HotTable::new(1, "t", vec![PhysicalType::I64], 3, &commits);
+    let mut t = Transaction::begin(&commits);
+    let rows: Vec<_> = (0..140_000).map(|row| table.insert(&mut t, &[Cell::i64(row)]).expect("a row")).collect();
+    t.commit();
+    let old = commits.snapshot();
+    let mut t = Transaction::begin(&commits);
+    assert!(rows.iter().all(|row| table.delete(&mut t, *row).expect("deleted")));
+    assert!(!table.is_empty(), "somebody may take it back");
+    t.commit();
+    assert!(table.is_empty());
+    let full = table.memory_bytes().total();
+    table.prune();
+    table.release_empty();
+    assert_eq!(table.count(old.view()), rows.len(), "a snapshot needs them");
+    drop(old);
+    table.prune();
+    table.release_empty();
+    assert!(table.memory_bytes().total() < full / 4);
+    assert_eq!((table.count(commits.snapshot().view()), table.chunks()), (0, 3..6));
+    // New rows come behind, and rows that are put where they were lie there.
+    let mut t = Transaction::begin(&commits);
+    let row = table.insert(&mut t, &[Cell::i64(7)]).expect("a row");
+    t.commit();
+    assert_eq!((row.chunk(), table.count(commits.snapshot().view())), (5, 1));
+    let again = HotTable::new(1, "t", vec![PhysicalType::I64], 3, &commits);
+    for (at, value) in [(RowId::new(4, 2), 8), (RowId::new(3, 5), 9), (row, 7)] {
+        again.put(at, &[Cell::i64(value)]).expect("put");
+    }
+    assert!(again.put(RowId::new(2, 0), &[Cell::i64(1)]).is_err(), "before all chunks");
+    assert_eq!((again.count(commits.snapshot().view()), again.chunks()), (3, 3..6));
+    let (mut found, now) = (forebay_hot::Row::default(), commits.snapshot());
+    assert!(again.get(now.view(), RowId::new(3, 5), &[0], &mut found).expect("held") && found.cell(0) == Cell::i64(9));
+    assert!(!again.get(now.view(), RowId::new(3, 4), &[0], &mut found).expect("held"));
+}

@@ -19,13 +19,16 @@ use crate::statements::{order, order_text};
 pub const CLUSTER_OPTION: &str = "cluster_by";
 
 impl Maintenance<'_> {
-    /// Merges small segments of every table, and writes the manifest and the files of those that were in the redo log only.
+    /// Puts hot rows into segments, merges small segments of every table, and writes the manifest and the files of those that were in the
+    /// redo log only.
     ///
     /// # Errors
     /// Those of reading and writing.
     pub fn checkpoint(&self) -> Result<()> {
-        self.catalog.tables().try_for_each(|table| self.merge(table, Merging::All))?;
-        self.engine.store().checkpoint()
+        let store = self.engine.store();
+        store.freeze()?;
+        store.catalog().tables().try_for_each(|table| self.merge(table, Merging::All))?;
+        store.checkpoint()
     }
 
     /// Merges small segments of a table of which many have gathered.

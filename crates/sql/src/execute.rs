@@ -121,7 +121,7 @@ impl Session {
             return;
         }
         let catalog = store.catalog();
-        let tables = changed.iter().filter_map(|id| catalog.table_by_id(*id));
+        let tables = changed.iter().filter_map(|id| catalog.stored_table(*id));
         for table in tables.filter(|table| !small_runs(table, Merging::Gathered).is_empty()) {
             let run = self.begin_untold(&self.transactions.of_statement(), activity(&Command::Checkpoint));
             // The commit stands; where others have changed the same, or there is no room, the next one tries again.

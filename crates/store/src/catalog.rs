@@ -3,6 +3,7 @@
 //! Names keep the case they were given and are found in any (ASCII) case, as in DuckDB. Tables and views of a schema
 //! share one space of names. Must not know: how it is stored, who reads it.
 
+mod hot;
 mod schema;
 
 use std::collections::BTreeMap;

@@ -23,6 +23,24 @@ impl Store {
         checkpoint(&self.inner)
     }
 
+    /// Puts the hot rows of all tables into segments. Those of a table that a transaction is changing stay as they are.
+    ///
+    /// # Errors
+    /// Those of writing.
+    pub fn freeze(&self) -> Result<()> {
+        self.check_writable()?;
+        for id in self.catalog().hot_tables() {
+            let mut transaction = self.begin()?;
+            let frozen = transaction.freeze_hot(id).and_then(|()| transaction.commit());
+            match frozen {
+                Err(error) if [ErrorKind::Conflict, ErrorKind::NotFound].contains(&error.kind()) => {}
+                other => other?,
+            }
+        }
+        self.inner.hot.tidy();
+        Ok(())
+    }
+
     /// Makes a checkpoint where the log has grown long. What stands in its way is tried again when the log has grown as much again.
     pub(crate) fn checkpoint_if_due(&self) {
         let inner = &self.inner;

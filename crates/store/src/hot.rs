@@ -146,6 +146,17 @@ impl HotTables {
         catalog.hot = HotView::new(snapshot, parts, before, changed, volume);
     }
 
+    /// Lets go of what nobody needs any more: versions, chunks without rows, entries of indexes.
+    pub(crate) fn tidy(&self) {
+        let tables: Vec<_> =
+            locked(&self.tables).values().map(|known| (known.rows.clone(), Arc::clone(&known.keys))).collect();
+        for (rows, keys) in tables {
+            rows.prune();
+            rows.release_empty();
+            keys.iter().for_each(KeyIndex::sweep);
+        }
+    }
+
     /// Whether there are none, not even in name.
     pub(crate) fn is_unused(&self) -> bool {
         locked(&self.tables).is_empty()

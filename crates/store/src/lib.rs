@@ -63,7 +63,7 @@ pub use distribution::Distribution;
 pub use fact::{BIN_SETS, BLOOM_FILTERS, Fact, FactDefinition, FactSource, SealedFact};
 pub use footer::{ChunkLocation, Group, GroupColumn};
 pub use forebay_block::{ColumnStatistics, Zone};
-pub use forebay_hot::{Cell, Row as HotRow, RowId};
+pub use forebay_hot::{Cell, Row as HotRow, RowId, end_of_prefix, push_key};
 pub use head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};
 pub use held::Held;
 pub use hot::HotChange;

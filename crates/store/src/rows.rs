@@ -16,6 +16,7 @@ use forebay_base::{ColumnId, Context, Error, FactId, LogicalType, ProjectionId, 
 
 use crate::catalog::{Catalog, Column, Constraint, Macro, MacroKind, Named, NamedType, Schema, Table, View, fold};
 use crate::data_directories::{DataDirectories, DatabaseId};
+use crate::deleted::RowBits;
 use crate::fact::Fact;
 use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
 use crate::options::TableOptions;
@@ -171,6 +172,8 @@ struct Unchanged {
     prefixes: HashMap<(TableId, ProjectionId), usize>,
     /// Segments behind these, with their places.
     segments: HashSet<(Place, *const Segment)>,
+    /// Blocks of other segments of which the same rows are deleted.
+    blocks: HashSet<(SegmentId, u32)>,
 }
 
 impl Unchanged {
@@ -185,6 +188,19 @@ impl Unchanged {
                     let segments = |table| placed(table, &unchanged).map(|(place, own)| (place, Arc::as_ptr(own)));
                     let old: HashSet<_> = segments(other).collect();
                     let both: Vec<_> = segments(table).filter(|segment| old.contains(segment)).collect();
+                    let changed: Vec<_> = placed(table, &unchanged).map(|(_, own)| own).collect();
+                    let others: HashMap<SegmentId, &Arc<Segment>> =
+                        placed(other, &unchanged).map(|(_, own)| (own.id(), own)).collect();
+                    let same = changed.into_iter().filter_map(|own| Some((own, *others.get(&own.id())?)));
+                    let blocks = same.flat_map(|(own, other)| {
+                        let deleted = own.deleted().blocks();
+                        let is_same = |(block, rows): &(u32, &Arc<RowBits>)| {
+                            other.deleted().of_block(*block).is_some_and(|before| Arc::ptr_eq(rows, before))
+                        };
+                        deleted.filter(is_same).map(|(block, _)| (own.id(), block)).collect::<Vec<_>>()
+                    });
+                    let blocks: Vec<_> = blocks.collect();
+                    unchanged.blocks.extend(blocks);
                     unchanged.segments.extend(both);
                 }
                 None => {}
@@ -245,7 +261,7 @@ fn encode_but(catalog: &Catalog, unchanged: &Unchanged, rows: &mut Rows) {
         for (place, segment) in placed(table, unchanged) {
             if unchanged.segments.is_empty() || !unchanged.segments.contains(&(place, Arc::as_ptr(segment))) {
                 seal(rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, place));
-                seal_deleted(rows, segment);
+                seal_deleted(rows, segment, |block| unchanged.blocks.contains(&(segment.id(), block)));
             }
         }
         if !table.projections.is_empty() {

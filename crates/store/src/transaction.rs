@@ -308,6 +308,11 @@ impl Transaction {
         self.inner.next_object.fetch_add(1, Ordering::Relaxed)
     }
 
+    /// The table without hot rows.
+    fn stored_table(&self, id: TableId) -> Result<&Arc<TableSnapshot>> {
+        self.working.tables.get(&id).ok_or_else(|| not_found("table", &format!("number {id}")))
+    }
+
     fn table(&self, id: TableId) -> Result<&Arc<TableSnapshot>> {
         self.working.table_by_id(id).ok_or_else(|| not_found("table", &format!("number {id}")))
     }
@@ -334,7 +339,7 @@ impl Transaction {
         let name = table.full_name();
         let refers =
             |other: &&Arc<TableSnapshot>| other.constraints.iter().any(|constraint| constraint.refers_to(&name));
-        match self.working.tables().filter(|other| !dropped_too(other)).find(refers) {
+        match self.working.schema_tables().filter(|other| !dropped_too(other)).find(refers) {
             None => Ok(()),
             Some(other) => {
                 let message = format!("table {name} is referenced by a foreign key of table {}", other.full_name());
@@ -350,7 +355,7 @@ impl Transaction {
                 && matches!(constraint, Constraint::ForeignKey { references, .. }
                     if references.iter().any(|reference| names_equal(reference, column)))
         };
-        match self.working.tables().find(|other| other.constraints.iter().any(refers)) {
+        match self.working.schema_tables().find(|other| other.constraints.iter().any(refers)) {
             None => Ok(()),
             Some(other) => Err(constraint(format!(
                 "column {column} of table {name} is referenced by a foreign key of table {}",
@@ -374,7 +379,7 @@ impl Transaction {
         if columns.len() != references.len() {
             return Err(Error::input("a foreign key has as many columns as it references"));
         }
-        let found = self.working.tables().find(|other| names_equal(&other.full_name(), target));
+        let found = self.working.schema_tables().find(|other| names_equal(&other.full_name(), target));
         let target = match found {
             Some(found) => &**found,
             None if names_equal(&table.full_name(), target) => table,

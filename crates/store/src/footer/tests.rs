@@ -169,8 +169,8 @@ impl Parts {
     }
 
     fn place(&self, section: &Section) -> std::ops::Range<usize> {
-        let from = (section.offset - self.chunks_end) as usize;
-        from..from + section.bytes as usize
+        let from = section.offset.wrapping_sub(self.chunks_end) as usize;
+        from..from.wrapping_add(section.bytes as usize)
     }
 
     /// All checksums of the sections as they must be.

@@ -137,6 +137,11 @@ impl HotView {
         })
     }
 
+    /// Whether it sees hot rows of a table.
+    pub(crate) fn has_rows(&self, table: TableId) -> bool {
+        self.parts.get(&table).is_some_and(|part| part.rows.rows.count(part.rows.view()) > 0)
+    }
+
     /// The hot rows of a table.
     pub(crate) fn rows(&self, table: TableId) -> Option<&HotTable> {
         self.parts.get(&table).map(|part| &part.rows.rows)

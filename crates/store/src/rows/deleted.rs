@@ -21,9 +21,9 @@ fn deleted_id(segment: SegmentId, block: u32) -> u64 {
     segment.0 << BLOCK_BITS | u64::from(block)
 }
 
-/// Adds the rows of a segment's deleted rows.
-pub(super) fn seal_deleted(rows: &mut Rows, segment: &Segment) {
-    for (block, deleted) in segment.deleted().blocks() {
+/// Adds the rows of a segment's deleted rows, but for those of blocks that are `unchanged`.
+pub(super) fn seal_deleted(rows: &mut Rows, segment: &Segment, unchanged: impl Fn(u32) -> bool) {
+    for (block, deleted) in segment.deleted().blocks().filter(|(block, _)| !unchanged(*block)) {
         seal(rows, key(ROW_DELETED, deleted_id(segment.id(), block)), encode_block(deleted));
     }
 }

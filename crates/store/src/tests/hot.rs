@@ -259,6 +259,31 @@ fn hot_rows_become_a_segment() {
 }
 
 #[test]
+fn all_hot_rows_are_frozen_but_those_that_somebody_changes() {
+    let (_, store, id) = with_keys();
+    let other = change(&store, |t| t.create_table(table("u"))).expect("a table");
+    change(&store, |t| add(t, other, 5).map(drop)).expect("a row");
+    assert_eq!(store.catalog().hot_tables(), [id, other]);
+    let mut changing = store.begin_on(store.catalog()).expect("begun");
+    let first = at(&changing, id, 0);
+    assert!(changing.update_hot(id, first, &[(1, Cell::Null)]).expect("updated"));
+    store.freeze().expect("the others are");
+    assert_eq!(store.catalog().hot_tables(), [id]);
+    changing.commit().expect("nobody was in its way");
+    store.freeze().expect("now it is, too");
+    assert!(store.catalog().hot_tables().is_empty());
+    assert_eq!((seen(&store, id), seen(&store, other)), (vec![1, 2, 3], vec![5]));
+    // A projection is of segments.
+    change(&store, |t| add(t, id, 9).map(drop)).expect("a row");
+    let order = vec![crate::OrderKey { hops: Vec::new(), column: ColumnId(0) }];
+    let definition =
+        ProjectionDefinition { id: forebay_base::ProjectionId(1), name: "p".to_owned(), order, columns: None };
+    let of = store.catalog().table_by_id(id).expect("it").segments.versions();
+    let added = change(&store, |t| t.add_projection(id, definition, &of, Vec::new()));
+    assert_eq!(kind(added), ErrorKind::Constraint);
+}
+
+#[test]
 fn values_that_do_not_fit_are_refused() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
     let store = Store::open(disk, OpenMode::ReadWrite, "test").expect("a database");

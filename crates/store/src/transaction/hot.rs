@@ -157,8 +157,17 @@ impl Transaction {
     /// # Errors
     /// `NotFound` where there is no such table.
     pub fn hot_row_ids(&self, id: TableId) -> Result<Vec<RowId>> {
-        let images = self.working.hot.images(self.frozen_table(id)?);
+        let images = self.working.hot.images(self.stored_table(id)?);
         Ok(images.flat_map(|(_, rows)| rows).copied().collect())
+    }
+
+    /// Reads columns of a hot row into `out`; false if the transaction does not see it.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such table.
+    pub fn read_hot(&mut self, id: TableId, row: RowId, columns: &[usize], out: &mut Row) -> Result<bool> {
+        let (rows, _) = self.hot_rows_of(id)?;
+        rows.get(self.hot_writes().view(), row, columns, out)
     }
 
     /// Puts the hot rows of a table that it sees into a segment, behind all others.
@@ -167,7 +176,7 @@ impl Transaction {
     /// `Conflict` where another transaction has changed one of them; those of writing.
     pub fn freeze_hot(&mut self, id: TableId) -> Result<()> {
         let Some(rows) = self.working.hot.rows(id).cloned() else { return Ok(()) };
-        let table = Arc::clone(self.frozen_table(id)?);
+        let table = Arc::clone(self.stored_table(id)?);
         let store = Store { inner: Arc::clone(&self.inner) };
         let writes = self.hot_writes();
         let Some((sealed, ids)) = frozen(&rows, writes.view(), &table, |columns| store.segment_writer(columns))? else {
@@ -183,7 +192,7 @@ impl Transaction {
 
     /// The numbers of hot rows that are these rows of a segment of the table as it is seen; of all of its rows where none are named.
     pub(super) fn rows_of_image(&self, id: TableId, image: &Segment, rows: Option<&DeletedRows>) -> Result<Vec<RowId>> {
-        let found = self.working.hot.images(self.frozen_table(id)?).find(|(segment, _)| *segment == image.id());
+        let found = self.working.hot.images(self.stored_table(id)?).find(|(segment, _)| *segment == image.id());
         let (_, ids) = found.ok_or_else(|| Error::internal("hot rows were changed since they were seen"))?;
         let Some(rows) = rows else { return Ok(ids.to_vec()) };
         let block_rows = image.groups()?.iter().flat_map(|group| &group.block_rows);
@@ -237,7 +246,7 @@ impl Transaction {
     }
 
     fn check_values<'c>(&self, id: TableId, cells: impl Iterator<Item = (usize, Cell<'c>)>) -> Result<()> {
-        let table = self.frozen_table(id)?;
+        let table = self.stored_table(id)?;
         let is_wrong = |(column, cell): &(usize, Cell<'_>)| {
             *cell == Cell::Null && table.columns.get(*column).is_some_and(|column| !column.nullable)
         };
@@ -250,13 +259,9 @@ impl Transaction {
         }
     }
 
-    fn frozen_table(&self, id: TableId) -> Result<&Arc<TableSnapshot>> {
-        self.working.tables.get(&id).ok_or_else(|| not_found("table", &format!("number {id}")))
-    }
-
     /// Its hot rows and the indexes of its keys.
     fn hot_rows_of(&self, id: TableId) -> Result<(HotTable, Arc<[KeyIndex]>)> {
-        let table = self.frozen_table(id)?;
+        let table = self.stored_table(id)?;
         if !self.may_have_hot_rows(table) {
             return Err(Error::internal(format!("rows of table {} are not hot", table.full_name())));
         }
@@ -265,7 +270,7 @@ impl Transaction {
 
     /// What became of entering a key, with the name of the table.
     fn with_key(&self, id: TableId, entered: Result<()>) -> Result<()> {
-        let table = self.frozen_table(id)?;
+        let table = self.stored_table(id)?;
         entered.context(|| format!("table {}", table.full_name()))
     }
 

@@ -192,10 +192,10 @@ fn check_names(catalog: &Catalog) -> Result<()> {
             "schema {gone} was dropped by a transaction while another one put something into it"
         )));
     }
-    for table in catalog.tables() {
+    for table in catalog.schema_tables() {
         for constraint in &table.constraints {
             let Constraint::ForeignKey { table: target, references, .. } = constraint else { continue };
-            let found = catalog.tables().find(|other| names_equal(&other.full_name(), target));
+            let found = catalog.schema_tables().find(|other| names_equal(&other.full_name(), target));
             if !found.is_some_and(|found| references.iter().all(|column| found.column(column).is_some())) {
                 let message =
                     format!("a transaction changed table {target} while another one made a foreign key to it");

@@ -29,7 +29,7 @@ impl Transaction {
             return Err(Error::input(format!("schema {schema} cannot be dropped")));
         }
         let inside = |other: &str| names_equal(other, &schema);
-        let tables: Vec<_> = self.working.tables().filter(|table| inside(&table.schema)).cloned().collect();
+        let tables: Vec<_> = self.working.schema_tables().filter(|table| inside(&table.schema)).cloned().collect();
         let views: Vec<_> = self.working.views().filter(|view| inside(&view.schema)).cloned().collect();
         let has_macros = self.working.macros().any(|stored| inside(&stored.schema));
         let has_sequences = self.working.sequences().any(|sequence| inside(&sequence.schema));

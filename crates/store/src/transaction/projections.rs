@@ -146,7 +146,10 @@ impl Transaction {
         if changes.is_empty() && copies.values().all(changes_nothing) {
             return Ok(());
         }
-        let known = Arc::clone(self.table(id)?);
+        // Whoever changes no hot rows needs no segment of them.
+        let versions = changes.replaced.iter().flat_map(|(old, _)| old).copied();
+        let mut versions = versions.chain(changes.deleted.iter().map(|(deleted, _)| deleted.segment));
+        let known = Arc::clone(if versions.any(is_image) { self.table(id)? } else { self.stored_table(id)? });
         let ids = known.projections.iter().map(|projection| projection.definition.id);
         if !ids.eq(copies.keys().copied()) {
             return Err(changed_meanwhile(&known, "it has other projections now"));
@@ -184,7 +187,7 @@ impl Transaction {
             known.check_segments(&new, Some(&projection.definition))?;
             projection.segments.replace(&old, new.into_iter().map(|sealed| sealed.segment).collect());
         }
-        check_rows(self.table(id)?)
+        check_rows(self.stored_table(id)?)
     }
 
     /// These segments but for those of hot rows, whose numbers are added to `hot_rows`.
@@ -254,6 +257,10 @@ impl Transaction {
         segments: Vec<SealedSegment>,
     ) -> Result<ProjectionId> {
         let known = Arc::clone(self.table(id)?);
+        if known.segments.iter().any(|segment| segment.is_hot()) {
+            let message = format!("table {} has rows that lie in no segment yet", known.full_name());
+            return Err(constraint(message).hint("Run CHECKPOINT first"));
+        }
         let definition = self.checked_projection(id, definition)?;
         if known.segments.versions() != of {
             return Err(changed_meanwhile(&known, "it has other rows now"));
@@ -304,7 +311,7 @@ impl Transaction {
     /// An error if a projection, of whatever table, is ordered by a column that is to be dropped.
     pub(super) fn check_orders_no_projection(&self, table: &Table, column: (ColumnId, &str)) -> Result<()> {
         let (id, name) = column;
-        for of in self.catalog().tables() {
+        for of in self.catalog().schema_tables() {
             let goes_by = |key: &OrderKey| key.goes_by(of.id, (table.id, id));
             let ordered = of.projections.iter().find(|projection| projection.definition.order.iter().any(goes_by));
             if let Some(ordered) = ordered {

@@ -1,0 +1,241 @@
+//! Rows of segments by their keys: for transactions that read and change single rows.
+//!
+//! Zones tell which blocks may have a key. Of those the keys are sorted, once per block, and kept in a bounded memory beside the cache of chunks;
+//! values come from inflated chunks of the cache. So a row of a table that was loaded in the order of its key costs one search in the keys of one
+//! block, and no code is compiled and no thread asked.
+//!
+//! Invariant: rows that are deleted in the snapshot are not found. Must not know: hot rows, what keys are for.
+
+use std::sync::Arc;
+
+use forebay_base::{ColumnId, Context, Error, PhysicalType, Result, Value};
+use forebay_block::{Access, BlockSet, EncodedBlock, InflatedChunk, ValueRef, Values, Zone};
+use forebay_store::{Cell, Deleted, DeletedRows, HotRow, Segment, TableSnapshot, push_key};
+
+use crate::chunks::{Costs, Place, WantedChunk};
+use crate::kept_keys::BlockKeys;
+use crate::read_ahead::ReadAhead;
+use crate::{Engine, Metrics, ScanSettings};
+
+/// The part of the memory for chunks that keys of blocks may take beside it.
+const KEPT_PART: usize = 16;
+
+/// The columns of a key of a table.
+#[derive(Debug, Clone)]
+pub struct KeyColumns {
+    positions: Vec<usize>,
+    ids: Arc<[ColumnId]>,
+}
+
+impl KeyColumns {
+    /// The columns at these positions of a table.
+    pub fn of(table: &TableSnapshot, positions: Vec<usize>) -> Self {
+        let ids = positions.iter().map(|position| table.columns[*position].id).collect();
+        Self { positions, ids }
+    }
+
+    /// Their positions in the table.
+    pub fn positions(&self) -> &[usize] {
+        &self.positions
+    }
+}
+
+/// A row of a segment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SegmentRow {
+    /// Number of the segment in the table.
+    segment: usize,
+    /// Row group, and block in that.
+    group: usize,
+    block: usize,
+    /// Number of the block in the segment.
+    number: u32,
+    row: u16,
+}
+
+impl SegmentRow {
+    /// The row as one that is to be deleted.
+    pub fn deleted(&self, table: &TableSnapshot) -> Deleted {
+        let rows: DeletedRows = [(self.number, self.row)].into_iter().collect();
+        Deleted { segment: table.segments[self.segment].as_version(), rows }
+    }
+}
+
+/// The rows of a table's segments whose keys lie from `low` on and below `high` (`forebay_store::push_key`), in the order of the keys, with
+/// these. All of the keys begin with `values`, which zones are asked for.
+///
+/// # Errors
+/// Those of reading.
+pub fn rows_between(
+    engine: &Engine,
+    table: &TableSnapshot,
+    key: &KeyColumns,
+    values: &[Cell<'_>],
+    (low, high): (&[u8], Option<&[u8]>),
+) -> Result<Vec<(Vec<u8>, SegmentRow)>> {
+    let mut found = Vec::new();
+    for (number, segment) in table.segments.iter().enumerate() {
+        let mut first_block = 0;
+        for (group, layout) in segment.groups()?.iter().enumerate() {
+            for block in 0..layout.block_rows.len() {
+                let may_have = |(position, cell): (&usize, &Cell<'_>)| {
+                    let column = &table.columns[*position];
+                    let zone = segment.column_index(column.id).map(|index| &layout.columns[index].zones[block]);
+                    zone.is_none_or(|zone| may_hold(zone, *cell, column.logical.physical()))
+                };
+                if !key.positions.iter().zip(values).all(may_have) {
+                    continue;
+                }
+                let at = SegmentRow { segment: number, group, block, number: first_block + block as u32, row: 0 };
+                let keys = keys_of(engine, table, key, at)?;
+                let deleted = segment.deleted().of_block(at.number);
+                let is_there = |row: u16| !deleted.is_some_and(|deleted| deleted.contains(usize::from(row)));
+                let rows = keys.between(low, high).filter(|place| is_there(keys.row(*place)));
+                found.extend(rows.map(|place| (keys.key(place).to_vec(), SegmentRow { row: keys.row(place), ..at })));
+            }
+            first_block += layout.block_rows.len() as u32;
+        }
+    }
+    found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(found)
+}
+
+/// Adds the values of these columns of a row to `out`.
+///
+/// # Errors
+/// Those of reading.
+pub fn read_row(
+    engine: &Engine,
+    table: &TableSnapshot,
+    row: SegmentRow,
+    columns: &[usize],
+    out: &mut HotRow,
+) -> Result<()> {
+    for column in columns {
+        let physical = table.columns[*column].logical.physical();
+        match block_of(engine, table, *column, row)? {
+            None => out.push(Cell::of(table.columns[*column].missing.as_ref(), physical)),
+            Some((chunk, block)) => out.push(cell_at(&chunk.block(block), usize::from(row.row), physical)?),
+        }
+    }
+    Ok(())
+}
+
+/// The sorted keys of a row's block.
+fn keys_of(engine: &Engine, table: &TableSnapshot, key: &KeyColumns, at: SegmentRow) -> Result<Arc<BlockKeys>> {
+    let of = (table.segments[at.segment].id(), at.number, Arc::clone(&key.ids));
+    if let Some(kept) = engine.kept_keys().find(&of) {
+        return Ok(kept);
+    }
+    let rows = table.segments[at.segment].groups()?[at.group].block_rows[at.block] as usize;
+    let mut keys = BlockKeys::with_capacity(rows);
+    let physical = |column: usize| table.columns[column].logical.physical();
+    let blocks = key.positions.iter().map(|column| block_of(engine, table, *column, at)).collect::<Result<Vec<_>>>()?;
+    let opened: Vec<Option<EncodedBlock<'_>>> =
+        blocks.iter().map(|found| found.as_ref().map(|(chunk, block)| chunk.block(*block))).collect();
+    let mut own = Vec::new();
+    for row in 0..rows {
+        own.clear();
+        for (column, block) in key.positions.iter().zip(&opened) {
+            let cell = match block {
+                None => Cell::of(table.columns[*column].missing.as_ref(), physical(*column)),
+                Some(block) => cell_at(block, row, physical(*column))?,
+            };
+            push_key(&mut own, cell, physical(*column));
+        }
+        keys.push(&own, row as u16)?;
+    }
+    let keys = Arc::new(keys.sorted());
+    engine.kept_keys().keep(of, &keys, engine.cache().budget_bytes() / KEPT_PART);
+    Ok(keys)
+}
+
+/// The inflated chunk of a column that has a row, and which of its blocks; `None` where the segment is older than the column.
+fn block_of(
+    engine: &Engine,
+    table: &TableSnapshot,
+    column: usize,
+    at: SegmentRow,
+) -> Result<Option<(Arc<InflatedChunk>, usize)>> {
+    let (segment, definition): (&Arc<Segment>, _) = (&table.segments[at.segment], &table.columns[column]);
+    let Some(index) = segment.column_index(definition.id) else { return Ok(None) };
+    let layout = &segment.groups()?[at.group].columns[index];
+    let chunk = at.block >> layout.blocks_log2;
+    let in_chunk = at.block - layout.blocks_of(chunk).start;
+    let blocks = BlockSet::of_range(0..in_chunk + 1, |block| block == in_chunk);
+    let wanted = WantedChunk {
+        place: Place::new(table, column, (at.segment, at.group), (index, chunk), blocks),
+        physical: definition.logical.physical(),
+        name: &definition.name,
+        // Who asks for one row asks for others of the same block later.
+        kept_at_once_bytes: usize::MAX,
+        ordinal: at.number as usize - in_chunk,
+    };
+    let metrics = Metrics::default();
+    let costs = Costs { metrics: &metrics, timeline: None };
+    let name = table.full_name();
+    let how = (name.as_str(), &ScanSettings::default());
+    let mut chunks = engine.chunks(segment, &[wanted], &ReadAhead::default(), how, costs)?;
+    let chunk = chunks.pop().ok_or_else(|| Error::internal("a chunk was asked for and none came"))?;
+    let rows = chunk.block_rows().nth(in_chunk).unwrap_or_default();
+    match u32::from(at.row) < rows {
+        true => Ok(Some((chunk, in_chunk))),
+        false => Err(Error::corrupt("a block has fewer rows than the footer says")).context(|| {
+            let (group, _, chunk) = (at.group, index, at.block >> layout.blocks_log2);
+            segment.describe_chunk(&definition.name, &table.full_name(), group, chunk)
+        }),
+    }
+}
+
+/// The value of a row of a block.
+fn cell_at<'b>(block: &EncodedBlock<'b>, row: usize, physical: PhysicalType) -> Result<Cell<'b>> {
+    if block.validity().is_some_and(|valid| valid[row / 8] >> (row % 8) & 1 == 0) {
+        return Ok(Cell::Null);
+    }
+    let of = |values: &Values<'b>, at: usize| match values {
+        Values::Fixed(values) => {
+            let mut bits = [0; 16];
+            let value = values.get(at);
+            bits[..value.len()].copy_from_slice(value);
+            Cell::Fixed(u128::from_le_bytes(bits))
+        }
+        Values::Strings(values) => Cell::Bytes(values.get(at)),
+    };
+    let cell = match block.access() {
+        Access::AllNull => Cell::Null,
+        Access::Constant(value) => match value {
+            ValueRef::Int(int) => integer(int, physical),
+            ValueRef::Float32(float) => Cell::Fixed(float.to_bits().into()),
+            ValueRef::Float64(float) => Cell::Fixed(float.to_bits().into()),
+            ValueRef::Bytes(bytes) => Cell::Bytes(bytes),
+        },
+        Access::FrameOfReference { base, codes } => integer(base + i128::from(codes.get(row)), physical),
+        Access::Dictionary { values, codes } => of(&values, codes.get(row) as usize),
+        Access::Plain(values) => of(&values, row),
+        Access::RunLength { ends, values } => of(&values, ends.run_of(row)),
+    };
+    match cell.fits(physical) {
+        true => Ok(cell),
+        false => Err(Error::corrupt("a block has values of another type than its column")),
+    }
+}
+
+fn integer<'c>(int: i128, physical: PhysicalType) -> Cell<'c> {
+    let bits = 8 * physical.width().unwrap_or(16) as u32;
+    let mask = if bits == u128::BITS { u128::MAX } else { (1 << bits) - 1 };
+    Cell::Fixed(int as u128 & mask)
+}
+
+/// Whether a block may have a row with this value.
+fn may_hold(zone: &Zone, cell: Cell<'_>, physical: PhysicalType) -> bool {
+    let Some(value) = cell.value(physical) else { return zone.null_count > 0 };
+    let is_before = |one: &Value, other: &Value| match (one, other) {
+        (Value::Int(one), Value::Int(other)) => one < other,
+        (Value::Bytes(one), Value::Bytes(other)) => one < other,
+        // Floats have an order of their own.
+        _ => false,
+    };
+    let is_below = zone.min.as_ref().is_some_and(|min| is_before(&value, min));
+    let is_above = zone.max.as_ref().is_some_and(|max| is_before(max, &value));
+    zone.null_count < zone.rows && !is_below && !is_above
+}
