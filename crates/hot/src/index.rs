@@ -202,11 +202,11 @@ impl KeyIndex {
 
     /// Drops entries that no version of their row bears out.
     pub fn sweep(&self) {
-        let mut low = Bound::Unbounded;
+        let mut low: Bound<Box<[u8]>> = Bound::Unbounded;
         loop {
             let keys: Vec<Box<[u8]>> = {
                 let entries = self.read();
-                let range = entries.range::<[u8], _>((low.as_ref().map(|key: &Box<[u8]>| &**key), Bound::Unbounded));
+                let range = entries.range::<[u8], _>((low.as_ref().map(AsRef::as_ref), Bound::Unbounded));
                 range.take(STEP_ENTRIES).map(|(key, _)| key.clone()).collect()
             };
             let Some(last) = keys.last().cloned() else { return };

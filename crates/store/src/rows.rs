@@ -7,16 +7,16 @@
 
 mod deleted;
 mod segments;
+mod unchanged;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_base::checksum::crc32c;
-use forebay_base::{ColumnId, Context, Error, FactId, LogicalType, ProjectionId, Result, SegmentId, TableId, limits};
+use forebay_base::{ColumnId, Context, Error, FactId, LogicalType, Result, SegmentId, TableId, limits};
 
 use crate::catalog::{Catalog, Column, Constraint, Macro, MacroKind, Named, NamedType, Schema, Table, View, fold};
 use crate::data_directories::{DataDirectories, DatabaseId};
-use crate::deleted::RowBits;
 use crate::fact::Fact;
 use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
 use crate::options::TableOptions;
@@ -28,6 +28,7 @@ use crate::serial::{Reader, Writer};
 use crate::volume::Volume;
 use deleted::{check_none_left, decode_deleted, seal_deleted};
 use segments::{Place, decode_segment, encode_segment, place_projections, place_segments};
+use unchanged::{Unchanged, placed};
 
 /// Kind of row, the first byte of its key; the other eight are the id, big-endian.
 pub(crate) const ROW_ROOT: u8 = 0;
@@ -162,62 +163,6 @@ pub(crate) fn apply(changes: &RowChanges, rows: &mut Rows) {
             None => drop(rows.remove(key)),
         }
     }
-}
-
-/// What two catalogs share, and whose rows are therefore the same.
-#[derive(Debug, Default)]
-struct Unchanged {
-    tables: HashSet<TableId>,
-    /// By copy of another table's rows: so many segments at the beginning of its list.
-    prefixes: HashMap<(TableId, ProjectionId), usize>,
-    /// Segments behind these, with their places.
-    segments: HashSet<(Place, *const Segment)>,
-    /// Blocks of other segments of which the same rows are deleted.
-    blocks: HashSet<(SegmentId, u32)>,
-}
-
-impl Unchanged {
-    fn between(before: &Catalog, now: &Catalog) -> Self {
-        let mut unchanged = Self::default();
-        for (id, table) in &now.tables {
-            match before.tables.get(id) {
-                Some(other) if Arc::ptr_eq(table, other) => drop(unchanged.tables.insert(*id)),
-                Some(other) => {
-                    let copies = table.segment_lists().map(|(copy, _)| copy);
-                    unchanged.prefixes.extend(copies.map(|copy| ((*id, copy), table.common_prefix(copy, other))));
-                    let segments = |table| placed(table, &unchanged).map(|(place, own)| (place, Arc::as_ptr(own)));
-                    let old: HashSet<_> = segments(other).collect();
-                    let both: Vec<_> = segments(table).filter(|segment| old.contains(segment)).collect();
-                    let changed: Vec<_> = placed(table, &unchanged).map(|(_, own)| own).collect();
-                    let others: HashMap<SegmentId, &Arc<Segment>> =
-                        placed(other, &unchanged).map(|(_, own)| (own.id(), own)).collect();
-                    let same = changed.into_iter().filter_map(|own| Some((own, *others.get(&own.id())?)));
-                    let blocks = same.flat_map(|(own, other)| {
-                        let deleted = own.deleted().blocks();
-                        let is_same = |(block, rows): &(u32, &Arc<RowBits>)| {
-                            other.deleted().of_block(*block).is_some_and(|before| Arc::ptr_eq(rows, before))
-                        };
-                        deleted.filter(is_same).map(|(block, _)| (own.id(), block)).collect::<Vec<_>>()
-                    });
-                    let blocks: Vec<_> = blocks.collect();
-                    unchanged.blocks.extend(blocks);
-                    unchanged.segments.extend(both);
-                }
-                None => {}
-            }
-        }
-        unchanged
-    }
-}
-
-/// Segments of all copies of a table but the unchanged ones at their beginning, with their places.
-fn placed<'t>(table: &'t Table, unchanged: &Unchanged) -> impl Iterator<Item = (Place, &'t Arc<Segment>)> {
-    let id = table.id;
-    table.segment_lists().flat_map(move |(copy, segments)| {
-        let prefix = unchanged.prefixes.get(&(id, copy)).copied().unwrap_or(0);
-        let place = move |position| Place { table: id, copy, position };
-        segments.places().skip(prefix).map(move |(position, segment)| (place(position), segment))
-    })
 }
 
 /// Adds the rows of a catalog but for the root and what is unchanged.
