@@ -1,7 +1,7 @@
 //! Rows by key, one at a time: how many are read, changed and added in a second by one thread, hot and from segments.
 //!
 //! `cargo run --release -p forebay --example keyed -- [ROWS]`, 1,000,000 by default. Transactions of ten calls each, syncs off; rows of segments
-//! are cached. Compare with *Data Blocks* (Lang et al. 2016), Table 3.
+//! are cached. *Data Blocks* (Lang et al. 2016) has such figures for reads by SQL in Table 3.
 
 use std::time::Instant;
 
