@@ -240,3 +240,64 @@ fn random_calls_and_statements_do_what_a_map_does() {
         }
     }
 }
+
+/// Threads that pay from one account to another by key, beside one that does so by SQL, one that looks at all of them, and one that freezes them.
+#[test]
+fn the_sum_stays_the_same_whoever_looks() {
+    const ACCOUNTS: i64 = 200;
+    let database = in_memory();
+    let session = database.session();
+    run(&session, "CREATE TABLE account (id BIGINT PRIMARY KEY, balance BIGINT)");
+    run(&session, &format!("INSERT INTO account SELECT n, 1000 FROM range({ACCOUNTS}) r(n)"));
+    let pay = |from: i64, to: i64, amount: i64| -> Result<()> {
+        let mut t = database.transaction()?;
+        let table = t.table("account")?;
+        let mut row = Row::default();
+        for (id, amount) in [(from, -amount), (to, amount)] {
+            assert!(t.get(&table, &[Cell::i64(id)], &[1], &mut row)?, "nobody deletes accounts");
+            let balance = row.cell(0).as_i64().expect("a balance") + amount;
+            assert!(t.update(&table, &[Cell::i64(id)], &[(1, Cell::i64(balance))])?);
+        }
+        t.commit()
+    };
+    let is_conflict = |done: Result<()>| match done {
+        Ok(()) => false,
+        Err(error) if error.kind() == ErrorKind::Conflict => true,
+        Err(error) => panic!("{error}"),
+    };
+    std::thread::scope(|scope| {
+        for seed in 0..2_i64 {
+            scope.spawn(move || {
+                for step in 0..400 {
+                    let (from, to) = ((step * 37 + seed * 11) % ACCOUNTS, (step * 53 + seed * 29 + 1) % ACCOUNTS);
+                    while from != to && is_conflict(pay(from, to, 1 + step % 7)) {}
+                }
+            });
+        }
+        let others = [
+            ("UPDATE account SET balance = balance + CASE id WHEN 3 THEN 5 ELSE -5 END WHERE id IN (3, 4)", 30),
+            ("CHECKPOINT", 10),
+        ];
+        for (sql, times) in others {
+            let session = database.session();
+            scope.spawn(move || {
+                let statement = &session.statements(sql).expect("it parses")[0];
+                for _ in 0..times {
+                    let mut is_done = false;
+                    while !is_done {
+                        is_done = !is_conflict(session.execute(statement).map(drop));
+                    }
+                }
+            });
+        }
+        let session = database.session();
+        scope.spawn(move || {
+            for _ in 0..60 {
+                let seen = pairs(&session, "SELECT count(*), sum(balance)::BIGINT FROM account");
+                assert_eq!(seen, [(ACCOUNTS, ACCOUNTS * 1000)]);
+            }
+        });
+    });
+    let seen = pairs(&session, "SELECT count(DISTINCT id), sum(balance)::BIGINT FROM account");
+    assert_eq!(seen, [(ACCOUNTS, ACCOUNTS * 1000)]);
+}

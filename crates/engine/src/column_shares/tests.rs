@@ -1,6 +1,7 @@
 //! What is made of pipelines.
 
 use forebay_base::{ColumnId, TableId};
+use forebay_cache::policy::Facts;
 
 use super::*;
 use crate::traffic::{ChunkSource, ColumnTraffic, Traffic};
@@ -27,6 +28,14 @@ fn ran(columns: &[u32], work_ms: u64) -> Ran {
     Ran { traffic, sizes, rows: (1000, 10), elapsed, work, waited: elapsed, threads: 2 }
 }
 
+/// A cache of so many bytes in which there was no room once.
+fn short_cache(bytes: u64) -> Arc<Cache> {
+    let cache = Arc::new(Cache::new(bytes as usize));
+    assert!(!cache.keep(0, Arc::new(0), Facts::of_bytes(bytes as usize + 1)));
+    assert!(cache.was_full());
+    cache
+}
+
 fn solved(shares: &Arc<ColumnShares>, cache: &Arc<Cache>) {
     shares.refresh(cache, || None);
     for _ in 0..5000 {
@@ -39,8 +48,29 @@ fn solved(shares: &Arc<ColumnShares>, cache: &Arc<Cache>) {
 }
 
 #[test]
+fn no_shares_are_sought_while_there_is_memory_for_all() {
+    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(200 * MB as usize)));
+    cache.set_policy(PolicyKind::Proportional);
+    shares.note(vec![ran(&[1], 100)], Duration::from_secs(60));
+    let has_goal = || shares.columns().values().any(|column| column.goal.is_some());
+    assert!(cache.keep(1, Arc::new(1), Facts::of_bytes(150 * MB as usize)));
+    solved(&shares, &cache);
+    assert!(!cache.was_full() && !has_goal());
+    cache.keep(2, Arc::new(2), Facts::of_bytes(100 * MB as usize));
+    solved(&shares, &cache);
+    assert!(cache.was_full() && has_goal());
+    // Little memory is wanted, however much there is.
+    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(2000 * MB as usize)));
+    cache.set_policy(PolicyKind::Proportional);
+    shares.set_slowdown(Some(1.5));
+    shares.note(vec![ran(&[1], 100)], Duration::from_secs(60));
+    solved(&shares, &cache);
+    assert!(!cache.was_full() && shares.columns().values().any(|column| column.goal.is_some()));
+}
+
+#[test]
 fn memory_goes_where_it_saves_time() {
-    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(100 * MB as usize)));
+    let (shares, cache) = (Arc::new(ColumnShares::default()), short_cache(100 * MB));
     for _ in 0..5 {
         // The first waits for the disk, the other one computes for longer than all its reads take.
         shares.note(vec![ran(&[1], 100), ran(&[2], 5000)], Duration::from_secs(60));
@@ -65,7 +95,7 @@ fn memory_goes_where_it_saves_time() {
 
 #[test]
 fn solving_waits_for_queries() {
-    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(200 * MB as usize)));
+    let (shares, cache) = (Arc::new(ColumnShares::default()), short_cache(200 * MB));
     cache.set_policy(PolicyKind::Proportional);
     solved(&shares, &cache);
     assert_eq!(shares.lock().solving_time, Duration::ZERO, "there is nothing to know");
@@ -82,7 +112,7 @@ fn solving_waits_for_queries() {
 
 #[test]
 fn least_memory_is_asked_for() {
-    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(2000 * MB as usize)));
+    let (shares, cache) = (Arc::new(ColumnShares::default()), short_cache(2000 * MB));
     cache.set_policy(PolicyKind::Proportional);
     shares.set_slowdown(Some(1.25));
     shares.note(vec![ran(&[1, 2], 2000)], Duration::from_secs(60));
@@ -95,7 +125,7 @@ fn least_memory_is_asked_for() {
 /// A plan for least memory, too, stays until another one is worth its reads.
 #[test]
 fn a_plan_stays_while_it_is_good() {
-    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(2000 * MB as usize)));
+    let (shares, cache) = (Arc::new(ColumnShares::default()), short_cache(2000 * MB));
     cache.set_policy(PolicyKind::Proportional);
     shares.set_slowdown(Some(1.5));
     let goals = |work_ms: [u64; 2]| {
@@ -141,7 +171,7 @@ fn a_solver_that_panics_or_finds_nothing_is_asked_again() {
     }
     for (asked, solver) in [(1, panics as Solver), (4, finds_nothing as Solver)] {
         let shares = Arc::new(ColumnShares { solver, ..ColumnShares::default() });
-        let cache = Arc::new(Cache::new(200 * MB as usize));
+        let cache = short_cache(200 * MB);
         cache.set_policy(PolicyKind::Proportional);
         for round in 0..3 {
             shares.note(vec![ran(&[1], 100)], Duration::from_secs(60));
@@ -156,7 +186,7 @@ fn a_solver_that_panics_or_finds_nothing_is_asked_again() {
 
 #[test]
 fn queries_that_run_are_known() {
-    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(200 * MB as usize)));
+    let (shares, cache) = (Arc::new(ColumnShares::default()), short_cache(200 * MB));
     cache.set_policy(PolicyKind::Proportional);
     let query = shares.next_query();
     assert_ne!(query, shares.next_query());
@@ -180,7 +210,7 @@ fn queries_that_run_are_known() {
 
 #[test]
 fn tables_that_are_to_stay_get_no_shares() {
-    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(200 * MB as usize)));
+    let (shares, cache) = (Arc::new(ColumnShares::default()), short_cache(200 * MB));
     cache.set_policy(PolicyKind::Proportional);
     cache.pin(TableId(1), true);
     shares.note(vec![ran(&[1, 2], 100)], Duration::from_secs(60));
@@ -229,7 +259,7 @@ fn a_slowdown_is_one_of_queries_as_they_ran() {
 /// A plan for least memory stays until it has been measured, whatever else pipelines tell meanwhile.
 #[test]
 fn a_plan_is_measured_before_the_next_one() {
-    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(2000 * MB as usize)));
+    let (shares, cache) = (Arc::new(ColumnShares::default()), short_cache(2000 * MB));
     cache.set_policy(PolicyKind::Proportional);
     let goals = |ran: Ran| {
         let elapsed = ran.elapsed;
@@ -279,7 +309,7 @@ fn a_slowdown_is_one_of_most_queries() {
 /// Goals are for the forms that are allowed, and others are none any more.
 #[test]
 fn goals_are_for_the_forms_that_are_allowed() {
-    let (shares, cache) = (Arc::new(ColumnShares::default()), Arc::new(Cache::new(200 * MB as usize)));
+    let (shares, cache) = (Arc::new(ColumnShares::default()), short_cache(200 * MB));
     cache.set_policy(PolicyKind::Proportional);
     let goals = |forms: Forms| {
         shares.set_forms(forms);
