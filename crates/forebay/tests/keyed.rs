@@ -111,6 +111,8 @@ fn keys_are_unique_and_conflicts_are_told() {
     assert_eq!(kind(t.insert(&table, &[Cell::i64(9), Cell::Null, Cell::Null])), ErrorKind::Constraint);
     assert_eq!(kind(t.insert(&table, &[Cell::i64(9)])), ErrorKind::Input);
     assert_eq!(kind(t.get(&table, &[], &[0], &mut Row::default()).map(drop)), ErrorKind::Input);
+    assert!(t.update(&table, &[Cell::i64(2)], &[(0, Cell::i64(2))]).expect("its own"));
+    assert!(t.update(&table, &[Cell::i64(2)], &[(0, Cell::i64(2))]).expect("its own"));
     assert!(t.update(&table, &[Cell::i64(1)], &[(0, Cell::i64(4))]).expect("free"));
     t.commit().expect("what failed has left nothing");
     assert_eq!(pairs(&session, ALL), [(2, 20), (3, 30), (4, 10)]);

@@ -106,7 +106,7 @@ impl KeyedTransaction {
             *place.ok_or_else(|| Error::input(format!("table {} has no column {column}", table.name())))? = *cell;
         }
         if changes_keys {
-            self.check_keys(table, |column| cells[column], |column| is_changed(&column))?;
+            self.check_keys(table, |column| cells[column], |column| cells[column] != row.cell(column))?;
         }
         match found {
             Found::Hot(id) => self.transaction.update_hot(table.id, id, changes),
