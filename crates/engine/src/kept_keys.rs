@@ -112,6 +112,7 @@ impl KeptKeys {
     pub(crate) fn keep(&self, of: KeysOf, keys: &Arc<BlockKeys>, most_bytes: usize) {
         let mut kept = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let kept = &mut *kept;
+        kept.clock += 1;
         kept.bytes += keys.memory_bytes();
         if let Some((other, _)) = kept.blocks.insert(of, (Arc::clone(keys), kept.clock)) {
             kept.bytes -= other.memory_bytes();
