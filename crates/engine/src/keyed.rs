@@ -8,9 +8,9 @@
 
 use std::sync::Arc;
 
-use forebay_base::{ColumnId, Context, Error, PhysicalType, Result, Value};
+use forebay_base::{ColumnId, Context, Error, PhysicalType, Result, SegmentId, Value};
 use forebay_block::{Access, BlockSet, EncodedBlock, InflatedChunk, ValueRef, Values, Zone};
-use forebay_store::{Cell, Deleted, DeletedRows, HotRow, Segment, TableSnapshot, push_key};
+use forebay_store::{Cell, HotRow, Segment, TableSnapshot, push_key};
 
 use crate::chunks::{Costs, Place, WantedChunk};
 use crate::kept_keys::BlockKeys;
@@ -19,6 +19,9 @@ use crate::{Engine, Metrics, ScanSettings};
 
 /// The part of the memory for chunks that keys of blocks may take beside it.
 const KEPT_PART: usize = 16;
+
+/// Bytes of a value in a key, about.
+const KEY_BYTES: usize = 9;
 
 /// The columns of a key of a table.
 #[derive(Debug, Clone)]
@@ -41,7 +44,7 @@ impl KeyColumns {
 }
 
 /// A row of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentRow {
     /// Number of the segment in the table.
     segment: usize,
@@ -54,49 +57,85 @@ pub struct SegmentRow {
 }
 
 impl SegmentRow {
-    /// The row as one that is to be deleted.
-    pub fn deleted(&self, table: &TableSnapshot) -> Deleted {
-        let rows: DeletedRows = [(self.number, self.row)].into_iter().collect();
-        Deleted { segment: table.segments[self.segment].as_version(), rows }
+    /// Where it is: the segment, the number of the block in that, the row of the block.
+    pub fn place(&self, table: &TableSnapshot) -> (SegmentId, u32, u16) {
+        (table.segments[self.segment].id(), self.number, self.row)
     }
 }
 
-/// The rows of a table's segments whose keys lie from `low` on and below `high` (`forebay_store::push_key`), in the order of the keys, with
-/// these. All of the keys begin with `values`, which zones are asked for.
+/// Which rows are wanted of those that are found.
+#[derive(Clone, Copy)]
+pub struct WantedRows<'w> {
+    /// At most so many, the first ones in the order of the keys.
+    pub most: usize,
+    /// Least and greatest value of the column of the key that follows.
+    pub next: (Option<Cell<'w>>, Option<Cell<'w>>),
+    /// Only where so many blocks may have some, and their keys fit into half of the memory for keys: they are sorted and kept.
+    pub most_blocks: usize,
+    /// Those for which this holds.
+    pub is_there: &'w dyn Fn(&SegmentRow) -> bool,
+}
+
+/// Rows of a table's segments whose keys lie from `low` on and below `high` (`forebay_store::push_key`), in the order of the
+/// keys, with these. All of the keys begin with `values`, which zones are asked for.
 ///
 /// # Errors
-/// Those of reading.
+/// Those of reading; `Unsupported` where more blocks may have some than are looked at.
 pub fn rows_between(
     engine: &Engine,
     table: &TableSnapshot,
     key: &KeyColumns,
     values: &[Cell<'_>],
     (low, high): (&[u8], Option<&[u8]>),
+    wanted: WantedRows<'_>,
 ) -> Result<Vec<(Vec<u8>, SegmentRow)>> {
-    let mut found = Vec::new();
+    let WantedRows { most, next, most_blocks, is_there } = wanted;
+    let (mut blocks, mut rows) = (Vec::new(), 0);
     for (number, segment) in table.segments.iter().enumerate() {
         let mut first_block = 0;
         for (group, layout) in segment.groups()?.iter().enumerate() {
             for block in 0..layout.block_rows.len() {
-                let may_have = |(position, cell): (&usize, &Cell<'_>)| {
+                let may_have = |position: &usize, bounds: (Option<Cell<'_>>, Option<Cell<'_>>)| {
                     let column = &table.columns[*position];
                     let zone = segment.column_index(column.id).map(|index| &layout.columns[index].zones[block]);
-                    zone.is_none_or(|zone| may_hold(zone, *cell, column.logical.physical()))
+                    zone.is_none_or(|zone| may_hold(zone, bounds, column.logical.physical()))
                 };
-                if !key.positions.iter().zip(values).all(may_have) {
-                    continue;
+                let mut bounds = values.iter().map(|value| (Some(*value), Some(*value))).chain([next]);
+                if key.positions.iter().all(|position| bounds.next().is_none_or(|bounds| may_have(position, bounds))) {
+                    rows += layout.block_rows[block] as usize;
+                    blocks.push(SegmentRow {
+                        segment: number,
+                        group,
+                        block,
+                        number: first_block + block as u32,
+                        row: 0,
+                    });
                 }
-                let at = SegmentRow { segment: number, group, block, number: first_block + block as u32, row: 0 };
-                let keys = keys_of(engine, table, key, at)?;
-                let deleted = segment.deleted().of_block(at.number);
-                let is_there = |row: u16| !deleted.is_some_and(|deleted| deleted.contains(usize::from(row)));
-                let rows = keys.between(low, high).filter(|place| is_there(keys.row(*place)));
-                found.extend(rows.map(|place| (keys.key(place).to_vec(), SegmentRow { row: keys.row(place), ..at })));
             }
             first_block += layout.block_rows.len() as u32;
         }
     }
+    let key_bytes = rows * (KEY_BYTES * key.positions.len() + size_of::<u32>() + size_of::<u16>());
+    let is_too_much = key_bytes > engine.cache().budget_bytes() / KEPT_PART / 2;
+    if most_blocks < usize::MAX && blocks.len() > 1 && (blocks.len() > most_blocks || is_too_much) {
+        return Err(Error::unsupported(format!(
+            "{} blocks of table {} may have a key",
+            blocks.len(),
+            table.full_name()
+        )));
+    }
+    let mut found = Vec::new();
+    for at in blocks {
+        let keys = keys_of(engine, table, key, at)?;
+        let deleted = table.segments[at.segment].deleted().of_block(at.number);
+        let is_marked = |row: u16| deleted.is_some_and(|deleted| deleted.contains(usize::from(row)));
+        let rows = keys.between(low, high).filter(|place| !is_marked(keys.row(*place)));
+        let rows = rows.map(|place| (place, SegmentRow { row: keys.row(place), ..at }));
+        let rows = rows.filter(|(_, row)| is_there(row)).take(most);
+        found.extend(rows.map(|(place, row)| (keys.key(place).to_vec(), row)));
+    }
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
+    found.truncate(most);
     Ok(found)
 }
 
@@ -226,16 +265,20 @@ fn integer<'c>(int: i128, physical: PhysicalType) -> Cell<'c> {
     Cell::Fixed(int as u128 & mask)
 }
 
-/// Whether a block may have a row with this value.
-fn may_hold(zone: &Zone, cell: Cell<'_>, physical: PhysicalType) -> bool {
-    let Some(value) = cell.value(physical) else { return zone.null_count > 0 };
+/// Whether a block may have a row with a value within these bounds, which both belong to it; NULL as both stands for NULL.
+fn may_hold(zone: &Zone, (low, high): (Option<Cell<'_>>, Option<Cell<'_>>), physical: PhysicalType) -> bool {
+    if low == Some(Cell::Null) {
+        return zone.null_count > 0;
+    }
     let is_before = |one: &Value, other: &Value| match (one, other) {
         (Value::Int(one), Value::Int(other)) => one < other,
         (Value::Bytes(one), Value::Bytes(other)) => one < other,
         // Floats have an order of their own.
         _ => false,
     };
-    let is_below = zone.min.as_ref().is_some_and(|min| is_before(&value, min));
-    let is_above = zone.max.as_ref().is_some_and(|max| is_before(max, &value));
-    zone.null_count < zone.rows && !is_below && !is_above
+    let value = |bound: Option<Cell<'_>>| bound.and_then(|cell| cell.value(physical));
+    let is_below = value(high).is_some_and(|high| zone.min.as_ref().is_some_and(|min| is_before(&high, min)));
+    let is_above = value(low).is_some_and(|low| zone.max.as_ref().is_some_and(|max| is_before(max, &low)));
+    let has_bound = low.is_some() || high.is_some();
+    !has_bound || zone.null_count < zone.rows && !is_below && !is_above
 }

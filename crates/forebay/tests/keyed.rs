@@ -138,6 +138,38 @@ fn keys_are_unique_and_conflicts_are_told() {
     assert_eq!(pairs(&session, ALL), [(2, 1), (3, 1), (4, 10), (8, 80), (9, 90)]);
 }
 
+/// What SQL could not read again is refused, and nothing is there of it.
+#[test]
+fn values_that_a_column_cannot_have_are_refused() {
+    let database = in_memory();
+    let session = database.session();
+    run(&session, "CREATE TABLE v (k BIGINT PRIMARY KEY, s VARCHAR, b BOOLEAN, d DECIMAL(3, 1), i INTEGER)");
+    let mut t = database.transaction().expect("begun");
+    let table = t.table("v").expect("a table");
+    let row = |column: usize, cell: Cell<'static>| {
+        let mut row = [Cell::i64(1), Cell::Bytes(b"s"), Cell::Fixed(1), Cell::Fixed(999), Cell::Null];
+        row[column] = cell;
+        row
+    };
+    let wrong = [
+        (1, Cell::Bytes(b"\xff")),
+        (1, Cell::Fixed(0)),
+        (2, Cell::Fixed(2)),
+        (3, Cell::Fixed(1000)),
+        (4, Cell::Fixed(1 << 32)),
+    ];
+    for (column, cell) in wrong {
+        assert_eq!(t.insert(&table, &row(column, cell)).expect_err("refused").kind(), ErrorKind::Input, "{cell:?}");
+    }
+    t.insert(&table, &row(4, Cell::Fixed(7))).expect("all fit");
+    for (column, cell) in wrong.into_iter().chain([(5, Cell::Null)]) {
+        let updated = t.update(&table, &[Cell::i64(1)], &[(column, cell)]);
+        assert_eq!(updated.expect_err("refused").kind(), ErrorKind::Input, "{cell:?}");
+    }
+    t.commit().expect("committed");
+    assert_eq!(pairs(&session, "SELECT k, i::BIGINT FROM v WHERE s = 's' AND b AND d = 99.9"), [(1, 7)]);
+}
+
 #[test]
 fn tables_whose_rows_need_more_are_refused() {
     let database = in_memory();
@@ -146,7 +178,7 @@ fn tables_whose_rows_need_more_are_refused() {
         &session,
         "CREATE TABLE a (k INTEGER PRIMARY KEY); CREATE TABLE b (k INTEGER PRIMARY KEY, a INTEGER REFERENCES a (k))",
     );
-    run(&session, "CREATE TABLE c (k INTEGER PRIMARY KEY CHECK (k > 0)); CREATE TABLE d (k INTEGER)");
+    run(&session, "CREATE TABLE c (k INTEGER PRIMARY KEY CHECK (k > 0)); CREATE TABLE d (k INTEGER, l INTEGER[])");
     run(&session, "CREATE TABLE e (k INTEGER PRIMARY KEY, v INTEGER); CREATE UNIQUE INDEX e_v ON e (v)");
     let t = database.transaction().expect("begun");
     for name in ["a", "b", "c", "d", "e"] {

@@ -6,6 +6,8 @@
 //!
 //! Invariant: what a view sees does not depend on when it looks, as long as its snapshot is live. Must not know: other chunks, the latch.
 
+mod versions;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -316,32 +318,6 @@ impl Chunk {
             }
         }
         true
-    }
-
-    /// Reads columns of a row's newest version; what it is to a view.
-    pub(crate) fn newest(&self, view: View<'_>, position: usize, columns: &[usize], row: &mut Row) -> Newest {
-        row.clear();
-        let stamp = if position < self.rows() { self.newest_stamp(position) } else { None };
-        let is_seen = stamp.is_none_or(|stamp| view.sees(stamp));
-        let is_pending = !is_seen && stamp.is_some_and(|stamp| stamp > FIRST_ID);
-        if position >= self.rows() || !(is_pending || self.present.get(position)) {
-            return Newest::Gone;
-        }
-        columns.iter().for_each(|column| self.columns[*column].with(position, |cell| row.push(cell)));
-        if is_seen { Newest::There } else { Newest::Unseen }
-    }
-
-    /// Reads columns of a row that has one version: whether it is there; `None` where it has others.
-    pub(crate) fn only_version(&self, position: usize, columns: &[usize], row: &mut Row) -> Option<bool> {
-        row.clear();
-        if position >= self.rows() {
-            return Some(false);
-        }
-        if self.marks.head(position) != 0 {
-            return None;
-        }
-        columns.iter().for_each(|column| self.columns[*column].with(position, |cell| row.push(cell)));
-        Some(self.present.get(position))
     }
 
     /// Copies rows as the view sees them.

@@ -127,6 +127,21 @@ impl KeyIndex {
         }
     }
 
+    /// Adds an entry for every version of every row. Whoever writes rows has to enter their keys from before this call on.
+    pub fn fill(&self) {
+        for chunk in self.table.chunks() {
+            let mut found = Vec::new();
+            self.table.versions(chunk, &self.columns, |id, row| {
+                let mut key = Vec::with_capacity(self.columns.len() * 9);
+                for (cell, column) in row.cells().zip(&self.columns) {
+                    push_key(&mut key, cell, self.table.types()[*column]);
+                }
+                found.push((key, id));
+            });
+            found.iter().for_each(|(key, id)| self.add(key, *id));
+        }
+    }
+
     /// An error where more than one row has a key, once a transaction's statement has ended.
     ///
     /// # Errors

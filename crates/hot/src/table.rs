@@ -188,6 +188,18 @@ impl HotTable {
         Ok(())
     }
 
+    /// How often a chunk has been changed, if a view sees the newest version of all of its rows: whatever later views see of the chunk as long as
+    /// it has been changed as often is the same. `None` where there is no such chunk, or it was released.
+    pub fn changes_seen(&self, view: View<'_>, chunk: u32) -> Option<u64> {
+        let chunk = self.shared.held_chunk(chunk)?;
+        chunk.is_newest(view).then_some(chunk.changes)
+    }
+
+    /// Whether it is the same table as another one.
+    pub fn is_same(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.shared, &other.shared)
+    }
+
     /// Whether there are no rows for whoever begins now, and no open transaction has changed any.
     pub fn is_empty(&self) -> bool {
         self.shared.chunks.iter().all(|chunk| read(chunk).is_empty())
@@ -229,6 +241,28 @@ impl HotTable {
     pub(crate) fn only_version(&self, row: RowId, columns: &[usize], out: &mut Row) -> Option<bool> {
         let chunk = self.shared.held_chunk(row.chunk());
         chunk.map_or(Some(false), |chunk| chunk.only_version(row.position(), columns, out))
+    }
+
+    /// Calls `each` with columns of every version of the rows of a chunk, whoever has written them, also of rows that are deleted.
+    pub(crate) fn versions(&self, chunk: u32, columns: &[usize], mut each: impl FnMut(RowId, &Row)) {
+        let Some(found) = self.shared.held_chunk(chunk) else { return };
+        let mut row = Row::default();
+        for position in 0..found.rows() {
+            found.versions(position, columns, &mut row, |row| each(RowId::new(chunk, position as u16), row));
+        }
+    }
+
+    /// Calls `each` with columns of the newest version of every row that is there, whoever has written it.
+    pub fn each_newest(&self, columns: &[usize], mut each: impl FnMut(&Row)) {
+        let mut row = Row::default();
+        for latch in self.shared.chunks.iter() {
+            let chunk = read(latch);
+            for position in 0..chunk.rows() {
+                if chunk.newest_there(position, columns, &mut row) {
+                    each(&row);
+                }
+            }
+        }
     }
 
     /// The transaction that has changed a row and has not ended: whom to wait for after a conflict; `None` if it has ended.

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! KeyedTransaction     get, insert, update, delete, range; commit
-//! KeyedTable           a table with its keys, as the transaction knows it
+//! KeyedRows            the same of any transaction of the store
+//! KeyedTable           a table with its keys and indexes, as the transaction knows it
 //!   hot rows           by the indexes of forebay_store's hot tables
 //!   rows of segments   by forebay_engine::keyed
 //! ```
@@ -13,8 +14,10 @@
 //! Invariant: a call that fails has changed nothing. Must not know: SQL.
 #![forbid(unsafe_code)]
 
+mod rows;
 mod table;
 mod transaction;
 
+pub use rows::{Beginning, KeyRange, KeyedRow, KeyedRows};
 pub use table::KeyedTable;
 pub use transaction::KeyedTransaction;

@@ -1,17 +1,15 @@
 //! The transaction.
 //!
-//! Invariant: what it finds are the rows of its snapshot with its own changes. Must not know: where rows lie within segments.
+//! Invariant: what it finds are the rows of its snapshot with its own changes. Must not know: where rows lie.
 
 use std::sync::Arc;
 
 use forebay_base::{Durability, Error, ErrorKind, Result};
 use forebay_engine::Engine;
-use forebay_engine::keyed::{self, SegmentRow};
-use forebay_store::{
-    Cell, DEFAULT_SCHEMA, Held, HotChange, HotRow, ReplacedCopies, RowChanges, RowId, TableSnapshot, Transaction,
-    end_of_prefix, push_key,
-};
+use forebay_engine::keyed::KeyColumns;
+use forebay_store::{Cell, DEFAULT_SCHEMA, Held, HotChange, HotRow, Transaction};
 
+use crate::rows::{KeyedRow, KeyedRows};
 use crate::table::KeyedTable;
 
 /// A transaction over rows by key, at snapshot isolation: who changes a row that another one has changed since it began has a conflict.
@@ -21,13 +19,6 @@ pub struct KeyedTransaction {
     transaction: Transaction,
     /// Nobody merges small segments meanwhile.
     _held: Held,
-}
-
-/// A row where it was found.
-#[derive(Debug, Clone, Copy)]
-enum Found {
-    Hot(RowId),
-    Stored(SegmentRow),
 }
 
 impl KeyedTransaction {
@@ -49,14 +40,14 @@ impl KeyedTransaction {
     /// A table of the schema `main`, or one that is named with its schema.
     ///
     /// # Errors
-    /// `NotFound`; `Unsupported` for a table without a primary key, and for one with projections, foreign keys, CHECK, generated columns or
-    /// unique indexes.
+    /// `NotFound`; `Unsupported` for a table with projections, foreign keys, CHECK, generated columns, unique indexes, or columns of types that texts stand for (ENUM, UUID, JSON, lists, …).
     pub fn table(&self, name: &str) -> Result<KeyedTable> {
         let catalog = self.transaction.catalog();
         let (schema, table) = name.split_once('.').unwrap_or((DEFAULT_SCHEMA, name));
         let found = catalog.stored_table_named(schema, table);
         let missing = || Error::new(ErrorKind::NotFound, format!("table {name} does not exist"));
-        KeyedTable::of(found.ok_or_else(missing)?, catalog)
+        let table = KeyedTable::of(found.ok_or_else(missing)?, catalog);
+        table.check_written().map(|()| table)
     }
 
     /// Reads columns of the row with this primary key into `out`, in the order in which they are named; false where there is none.
@@ -64,9 +55,9 @@ impl KeyedTransaction {
     /// # Errors
     /// Those of reading; `Input` for a key of other columns.
     pub fn get(&mut self, table: &KeyedTable, key: &[Cell<'_>], columns: &[usize], out: &mut HotRow) -> Result<bool> {
-        match self.find(table, table.primary(), key)? {
+        match self.find(table, key)? {
             None => Ok(false),
-            Some(found) => self.read(table, found, columns, out).map(|()| true),
+            Some(found) => self.rows().read(table, found, columns, out).map(|()| true),
         }
     }
 
@@ -74,14 +65,9 @@ impl KeyedTransaction {
     ///
     /// # Errors
     /// `Constraint` where another row has one of its keys, or for NULL in a column that is NOT NULL; `Conflict` where a transaction that this one
-    /// does not see has written a row with its key.
+    /// does not see has written a row with its key; `Input` for values that a column cannot have.
     pub fn insert(&mut self, table: &KeyedTable, cells: &[Cell<'_>]) -> Result<()> {
-        if cells.len() != table.columns().len() {
-            let (count, columns) = (cells.len(), table.columns().len());
-            return Err(Error::input(format!("{count} values for the {columns} columns of table {}", table.name())));
-        }
-        self.check_keys(table, |column| cells[column], |_| true)?;
-        self.transaction.insert_hot(table.id, cells).map(drop)
+        self.rows().insert(table, cells)
     }
 
     /// Changes values of the row with this primary key; false where there is none.
@@ -89,32 +75,10 @@ impl KeyedTransaction {
     /// # Errors
     /// As [`KeyedTransaction::insert`]; `Conflict` where another transaction has changed the row.
     pub fn update(&mut self, table: &KeyedTable, key: &[Cell<'_>], changes: &[HotChange<'_>]) -> Result<bool> {
-        let Some(found) = self.find(table, table.primary(), key)? else { return Ok(false) };
-        let is_changed = |column: &usize| changes.iter().any(|(own, _)| own == column);
-        let changes_keys = table.keys().iter().any(|key| key.positions().iter().any(is_changed));
-        let row = match found {
-            Found::Hot(id) if !changes_keys => return self.transaction.update_hot(table.id, id, changes),
-            _ => {
-                let mut row = HotRow::default();
-                self.read(table, found, &(0..table.columns().len()).collect::<Vec<_>>(), &mut row)?;
-                row
-            }
-        };
-        let mut cells: Vec<Cell<'_>> = row.cells().collect();
-        for (column, cell) in changes {
-            let place = cells.get_mut(*column);
-            *place.ok_or_else(|| Error::input(format!("table {} has no column {column}", table.name())))? = *cell;
-        }
-        if changes_keys {
-            self.check_keys(table, |column| cells[column], |column| cells[column] != row.cell(column))?;
-        }
-        match found {
-            Found::Hot(id) => self.transaction.update_hot(table.id, id, changes),
-            Found::Stored(row) => {
-                let before = self.transaction.moment();
-                let moved = self.delete_stored(table, row).and_then(|()| self.transaction.insert_hot(table.id, &cells));
-                moved.inspect_err(|_| self.transaction.return_to(&before)).map(|_| true)
-            }
+        changes.iter().try_for_each(|(column, cell)| table.check_value(*column, *cell))?;
+        match self.find(table, key)? {
+            None => Ok(false),
+            Some(found) => self.rows().update(table, found, changes).map(|()| true),
         }
     }
 
@@ -123,10 +87,9 @@ impl KeyedTransaction {
     /// # Errors
     /// `Conflict` where another transaction has changed the row.
     pub fn delete(&mut self, table: &KeyedTable, key: &[Cell<'_>]) -> Result<bool> {
-        match self.find(table, table.primary(), key)? {
+        match self.find(table, key)? {
             None => Ok(false),
-            Some(Found::Hot(id)) => self.transaction.delete_hot(table.id, id),
-            Some(Found::Stored(row)) => self.delete_stored(table, row).map(|()| true),
+            Some(found) => self.rows().delete(table, found).map(|()| true),
         }
     }
 
@@ -140,16 +103,45 @@ impl KeyedTransaction {
         table: &KeyedTable,
         values: &[Cell<'_>],
         columns: &[usize],
-        mut each: impl FnMut(&HotRow) -> Result<bool>,
+        each: impl FnMut(&HotRow) -> Result<bool>,
     ) -> Result<()> {
-        let mut row = HotRow::default();
-        for found in self.find_all(table, table.primary(), values)? {
-            self.read(table, found, columns, &mut row)?;
-            if !each(&row)? {
-                break;
-            }
+        let key = primary(table)?;
+        self.each(table, &table.keys()[key].clone(), values, columns, each)
+    }
+
+    /// Reads columns of the first of these rows into `out`; false where there is none.
+    ///
+    /// # Errors
+    /// Those of reading.
+    pub fn first(
+        &mut self,
+        table: &KeyedTable,
+        values: &[Cell<'_>],
+        columns: &[usize],
+        out: &mut HotRow,
+    ) -> Result<bool> {
+        let key = &table.keys()[primary(table)?];
+        let range = KeyedRows::keys_with(table, key, values)?;
+        match self.rows().range(table, key, (values, (None, None)), &range, 1)?.first() {
+            None => Ok(false),
+            Some(found) => self.rows().read(table, *found, columns, out).map(|()| true),
         }
-        Ok(())
+    }
+
+    /// The rows of [`KeyedTransaction::range`] by an index, in its order: by the name of CREATE INDEX, whose columns begin with these values.
+    ///
+    /// # Errors
+    /// As [`KeyedTransaction::range`]; `NotFound` where the table has no such index over columns.
+    pub fn range_by(
+        &mut self,
+        table: &KeyedTable,
+        index: &str,
+        values: &[Cell<'_>],
+        columns: &[usize],
+        each: impl FnMut(&HotRow) -> Result<bool>,
+    ) -> Result<()> {
+        let index = table.index(index)?.clone();
+        self.each(table, &index, values, columns, each)
     }
 
     /// Makes its changes visible, as durable as was asked for.
@@ -165,109 +157,36 @@ impl KeyedTransaction {
         drop(self);
     }
 
-    /// The row with these values in all columns of a key.
-    fn find(&mut self, table: &KeyedTable, key: usize, values: &[Cell<'_>]) -> Result<Option<Found>> {
-        if values.len() != table.keys()[key].positions().len() {
-            let (name, columns) = (table.name(), table.keys()[key].positions().len());
-            return Err(Error::input(format!("a key of table {name} has {columns} values, not {}", values.len())));
-        }
-        if let Some(id) = self.transaction.find_hot(table.id, key, values)? {
-            return Ok(Some(Found::Hot(id)));
-        }
-        Ok(self.stored(table, key, values)?.first().map(|(_, row)| Found::Stored(*row)))
+    fn rows(&mut self) -> KeyedRows<'_> {
+        KeyedRows::new(&self.engine, &mut self.transaction)
     }
 
-    /// The rows whose key begins with these values, in its order.
-    fn find_all(&mut self, table: &KeyedTable, key: usize, values: &[Cell<'_>]) -> Result<Vec<Found>> {
-        let mut hot = Vec::new();
-        let each = |id| {
-            hot.push(id);
-            Ok(true)
-        };
-        self.transaction.hot_range(table.id, key, values, each)?;
-        let stored = self.stored(table, key, values)?;
-        let mut all = Vec::with_capacity(hot.len() + stored.len());
-        for id in hot {
-            let row = self.transaction.hot_row(table.id, id)?;
-            let row = row.ok_or_else(|| Error::internal("a hot row was found and is not there"))?;
-            all.push((key_of(table, key, |column| row.cell(column)), Found::Hot(id)));
-        }
-        all.extend(stored.into_iter().map(|(key, row)| (key, Found::Stored(row))));
-        all.sort_by(|(one, _), (other, _)| one.cmp(other));
-        Ok(all.into_iter().map(|(_, found)| found).collect())
+    fn find(&mut self, table: &KeyedTable, key: &[Cell<'_>]) -> Result<Option<KeyedRow>> {
+        let primary = primary(table)?;
+        self.rows().find(table, primary, key)
     }
 
-    /// The same of rows in segments, with the bytes of their keys.
-    fn stored(&self, table: &KeyedTable, key: usize, values: &[Cell<'_>]) -> Result<Vec<(Vec<u8>, SegmentRow)>> {
-        let segments = self.segments(table)?;
-        if segments.segments.is_empty() {
-            return Ok(Vec::new());
-        }
-        let columns = &table.keys()[key];
-        let mut low = Vec::new();
-        for (cell, position) in values.iter().zip(columns.positions()) {
-            let physical = table.columns()[*position].1.physical();
-            if !cell.fits(physical) {
-                let message = format!("a key of table {} is of another type than its column", table.name());
-                return Err(Error::input(message));
-            }
-            push_key(&mut low, *cell, physical);
-        }
-        let high = end_of_prefix(&low);
-        keyed::rows_between(&self.engine, segments, columns, values, (&low, high.as_deref()))
-    }
-
-    fn read(&mut self, table: &KeyedTable, found: Found, columns: &[usize], out: &mut HotRow) -> Result<()> {
-        match found {
-            Found::Hot(id) => match self.transaction.read_hot(table.id, id, columns, out)? {
-                true => Ok(()),
-                false => Err(Error::internal("a hot row was found and is not there")),
-            },
-            Found::Stored(row) => {
-                out.clear();
-                keyed::read_row(&self.engine, self.segments(table)?, row, columns, out)
-            }
-        }
-    }
-
-    fn delete_stored(&mut self, table: &KeyedTable, row: SegmentRow) -> Result<()> {
-        let deleted = row.deleted(self.segments(table)?);
-        let changes = RowChanges { replaced: Vec::new(), deleted: vec![(deleted, Vec::new())] };
-        self.transaction.change_rows(table.id, changes, ReplacedCopies::new())
-    }
-
-    /// An error where a row of a segment has one of the keys that a row with these values would have, of those with such a column.
-    fn check_keys<'c>(
+    fn each(
         &mut self,
         table: &KeyedTable,
-        cell: impl Fn(usize) -> Cell<'c>,
-        is_new: impl Fn(usize) -> bool,
+        by: &KeyColumns,
+        values: &[Cell<'_>],
+        columns: &[usize],
+        mut each: impl FnMut(&HotRow) -> Result<bool>,
     ) -> Result<()> {
-        for (number, key) in table.keys().iter().enumerate() {
-            let values: Vec<Cell<'_>> = key.positions().iter().map(|column| cell(*column)).collect();
-            let concerns = key.positions().iter().any(|column| is_new(*column)) && !values.contains(&Cell::Null);
-            if concerns && !self.stored(table, number, &values)?.is_empty() {
-                let names = key.positions().iter().map(|column| table.columns()[*column].0.as_str());
-                let names = names.collect::<Vec<_>>().join(", ");
-                let message = format!("another row of table {} has this key ({names})", table.name());
-                return Err(Error::new(ErrorKind::Constraint, message));
+        let range = KeyedRows::keys_with(table, by, values)?;
+        let mut row = HotRow::default();
+        for found in self.rows().range(table, by, (values, (None, None)), &range, usize::MAX)? {
+            self.rows().read(table, found, columns, &mut row)?;
+            if !each(&row)? {
+                break;
             }
         }
         Ok(())
     }
-
-    /// The table without its hot rows.
-    fn segments(&self, table: &KeyedTable) -> Result<&Arc<TableSnapshot>> {
-        let found = self.transaction.catalog().stored_table(table.id);
-        found.ok_or_else(|| Error::new(ErrorKind::NotFound, format!("table {} does not exist", table.name())))
-    }
 }
 
-/// The bytes of a row's key.
-fn key_of<'c>(table: &KeyedTable, key: usize, cell: impl Fn(usize) -> Cell<'c>) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    for column in table.keys()[key].positions() {
-        push_key(&mut bytes, cell(*column), table.columns()[*column].1.physical());
-    }
-    bytes
+/// The number of a table's primary key.
+fn primary(table: &KeyedTable) -> Result<usize> {
+    table.primary().ok_or_else(|| table.unsupported("it has no primary key"))
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use forebay_base::{DirectoryId, ErrorKind, Result};
+use forebay_base::{DirectoryId, ErrorKind, Result, TableId};
 use std::sync::atomic::Ordering;
 
 use crate::commit_log::replace_manifest;
@@ -41,17 +41,50 @@ impl Store {
         Ok(())
     }
 
-    /// Makes a checkpoint where the log has grown long. What stands in its way is tried again when the log has grown as much again.
+    /// Makes a checkpoint where the log has grown long, and puts hot rows into segments that nobody has changed since the last one. What stands
+    /// in its way is tried again when the log has grown as much again.
     pub(crate) fn checkpoint_if_due(&self) {
         let inner = &self.inner;
         if inner.log_bytes.load(Ordering::Relaxed) < inner.checkpoint_at.load(Ordering::Relaxed) {
             return;
         }
-        let _turn = WriterTurn::take(inner);
+        let turn = WriterTurn::take(inner);
         // Somebody else may have made it meanwhile.
         let bytes = inner.log_bytes.load(Ordering::Relaxed);
-        if bytes >= inner.checkpoint_at.load(Ordering::Relaxed) && checkpoint(inner).is_err() {
-            inner.checkpoint_at.store(bytes + inner.volume.limits.log_bytes, Ordering::Relaxed);
+        if bytes < inner.checkpoint_at.load(Ordering::Relaxed) {
+            return;
+        }
+        let made = checkpoint(inner);
+        drop(turn);
+        match made {
+            Ok(()) => self.freeze_cold(),
+            Err(_) => inner.checkpoint_at.store(bytes + inner.volume.limits.log_bytes, Ordering::Relaxed),
+        }
+    }
+
+    /// Puts hot rows into segments that have not been changed since this was done last, chunk by chunk: who meanwhile changes a row keeps that
+    /// chunk hot. Rows of segments that were deleted one by one get marks.
+    pub(crate) fn freeze_cold(&self) {
+        let hot = &self.inner.hot;
+        let deletions = hot.tables_with_deletions().into_iter().map(|id| (id, None));
+        let chunks = hot
+            .cold_chunks()
+            .into_iter()
+            .flat_map(|(id, chunks)| chunks.into_iter().map(move |chunk| (id, Some(chunk))));
+        let all: Vec<(TableId, Option<u32>)> = deletions.chain(chunks).collect();
+        for (id, chunk) in &all {
+            let frozen = self.begin_on(self.catalog()).and_then(|mut transaction| {
+                match chunk {
+                    None => transaction.mark_deletions(*id)?,
+                    Some(chunk) => transaction.freeze_chunks(*id, &[*chunk])?,
+                }
+                transaction.commit()
+            });
+            // They stay where they are; the next checkpoint tries again.
+            let _they_are_hot_still = frozen;
+        }
+        if !all.is_empty() {
+            hot.tidy();
         }
     }
 }

@@ -146,6 +146,11 @@ impl Segment {
         Ok(Self { file: Arc::clone(&self.file), deleted: Arc::new(self.deleted.union(rows)) })
     }
 
+    /// The same segment without rows that are known to be there.
+    pub(crate) fn hiding(&self, rows: &DeletedRows) -> Self {
+        Self { file: Arc::clone(&self.file), deleted: Arc::new(self.deleted.union(rows)) }
+    }
+
     /// The same segment with none but these rows, which are there.
     ///
     /// # Errors

@@ -119,6 +119,21 @@ impl SegmentList {
         Ok(())
     }
 
+    /// Leaves out rows that are known to be there, and segments where none is left.
+    pub(crate) fn hide(&mut self, deleted: &BTreeMap<SegmentId, DeletedRows>) {
+        for at in (0..self.segments.len()).rev() {
+            let Some(rows) = deleted.get(&self.segments[at].id()) else { continue };
+            let left = self.segments[at].hiding(rows);
+            match left.rows() {
+                0 => {
+                    self.segments.remove(at);
+                    self.positions.remove(at);
+                }
+                _ => self.segments[at] = Arc::new(left),
+            }
+        }
+    }
+
     /// What became of this list in `now`: segments that went, and those that came to the place of the first of them, or behind all
     /// others where none went. Those that are in both are in the same order.
     pub(crate) fn changes_to(&self, now: &Self) -> Vec<(Vec<SegmentVersion>, Vec<Arc<Segment>>)> {

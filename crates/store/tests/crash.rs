@@ -380,6 +380,24 @@ fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()>
             if hot.is_empty() {
                 after.hot.remove(&table.name);
             }
+            let stored: Vec<_> = table.segments.iter().filter(|segment| !segment.is_hot()).collect();
+            if !stored.is_empty() && random.below(3) == 0 {
+                let segment = stored[random.below(stored.len() as u64) as usize];
+                let mut gone = read_places(segment)?;
+                gone.retain(|_| random.below(4) == 0);
+                let places: Vec<u64> = gone.iter().map(|(place, _)| *place).collect();
+                for (block, rows) in segment.rows_at(&places)?.blocks() {
+                    for row in rows.rows() {
+                        transaction.delete_stored(table.id, segment.id(), block, row as u16)?;
+                    }
+                }
+                let lists = after.tables.get_mut(&table.name).expect("picked");
+                lists.retain_mut(|list| {
+                    let before = list.len();
+                    list.retain(|id| gone.iter().all(|(_, other)| other != id));
+                    before == 0 || !list.is_empty()
+                });
+            }
             if random.below(3) == 0 {
                 let frozen = rows(random);
                 transaction.publish(table.id, write(store, &frozen)?)?;

@@ -1,8 +1,9 @@
 //! Hot rows of a table as segments: in memory for those who read at a snapshot, and in files when they are frozen.
 //!
-//! Rows come in the order of their numbers; those of a hot chunk are a block, or several where its values are long. Must not know: which
-//! snapshot it is, who reads.
+//! Rows come in the order of their numbers; those of a hot chunk are a segment in memory, of one block or of several where its values are long.
+//! What has not changed between two snapshots they share. Must not know: which snapshot it is, who reads.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_base::{ColumnId, PhysicalType, Result, SegmentId, limits};
@@ -21,48 +22,76 @@ use crate::writer::{SealedColumn, SealedGroup, SealedSegment, SegmentWriter};
 const SCAN_ROWS: usize = 4 * RANGE_ROWS;
 
 /// The segments of a table's hot rows at a snapshot.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Images {
-    /// At most one.
-    segments: Vec<(Arc<Segment>, Vec<RowId>)>,
+    rows: HotTable,
+    /// By number of the chunk; of those of which the snapshot sees rows.
+    chunks: BTreeMap<u32, Arc<ChunkImage>>,
+}
+
+/// The rows of a chunk that a snapshot sees.
+#[derive(Debug)]
+struct ChunkImage {
+    /// How often the chunk had been changed, where the snapshot sees all of these changes.
+    changes: Option<u64>,
+    /// `None` where it sees no rows.
+    segment: Option<Arc<Segment>>,
+    ids: Vec<RowId>,
 }
 
 impl Images {
-    /// Those of the rows that a view sees, with the columns of `table`; in memory.
-    pub(super) fn of(rows: &HotTable, view: View<'_>, table: &Table, volume: &Arc<Volume>) -> Result<Self> {
-        let mut blocks = Blocks::new(columns(table));
-        let ids = blocks.take(rows, view)?;
-        if ids.is_empty() {
-            return Ok(Self::default());
-        }
-        let writer = SegmentWriter::of_image(volume, columns(table))?;
-        let sealed = blocks.write(writer, Compression::Force(forebay_block::Scheme::Plain))?;
-        Ok(Self { segments: vec![(Arc::clone(sealed.segment()), ids)] })
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.segments.is_empty()
+    /// Those of the rows that a view sees, with the columns of `table`; in memory. `earlier` are those of an older view.
+    pub(super) fn of(
+        rows: &HotTable,
+        view: View<'_>,
+        table: &Table,
+        volume: &Arc<Volume>,
+        earlier: Option<&Self>,
+    ) -> Result<Self> {
+        let earlier = earlier.filter(|earlier| earlier.rows.is_same(rows));
+        let image = |chunk: u32| {
+            let changes = rows.changes_seen(view, chunk);
+            let known = earlier.and_then(|earlier| earlier.chunks.get(&chunk));
+            if let Some(known) = known.filter(|known| changes.is_some() && known.changes == changes) {
+                return Ok(Arc::clone(known));
+            }
+            let mut blocks = Blocks::new(columns(table));
+            let ids = blocks.take(rows, view, std::iter::once(chunk))?;
+            let segment = match ids.is_empty() {
+                true => None,
+                false => {
+                    let writer = SegmentWriter::of_image(volume, columns(table))?;
+                    let sealed = blocks.write(writer, Compression::Force(forebay_block::Scheme::Plain))?;
+                    Some(Arc::clone(sealed.segment()))
+                }
+            };
+            let changes = changes.filter(|_| rows.changes_seen(view, chunk) == changes);
+            Ok(Arc::new(ChunkImage { changes, segment, ids }))
+        };
+        let chunks = rows.chunks().map(|chunk| Ok((chunk, image(chunk)?))).collect::<Result<_>>()?;
+        Ok(Self { rows: rows.clone(), chunks })
     }
 
     pub(super) fn segments(&self) -> impl Iterator<Item = Arc<Segment>> + '_ {
-        self.segments.iter().map(|(segment, _)| Arc::clone(segment))
+        self.chunks.values().filter_map(|chunk| chunk.segment.clone())
     }
 
     /// By segment the numbers of its rows.
     pub(super) fn rows(&self) -> impl Iterator<Item = (SegmentId, &[RowId])> {
-        self.segments.iter().map(|(segment, rows)| (segment.id(), rows.as_slice()))
+        self.chunks.values().filter_map(|chunk| Some((chunk.segment.as_ref()?.id(), chunk.ids.as_slice())))
     }
 }
 
-/// Writes the rows that a view sees to a segment of a table, which is to be published; with their numbers. `None` where it sees none.
+/// Writes the rows of chunks that a view sees to a segment of a table, which is to be published; with their numbers. `None` where it sees none.
 pub(crate) fn frozen(
     rows: &HotTable,
     view: View<'_>,
     table: &Table,
+    chunks: &[u32],
     writer: impl FnOnce(Vec<(ColumnId, PhysicalType)>) -> Result<SegmentWriter>,
 ) -> Result<Option<(SealedSegment, Vec<RowId>)>> {
     let mut blocks = Blocks::new(columns(table));
-    let ids = blocks.take(rows, view)?;
+    let ids = blocks.take(rows, view, chunks.iter().copied())?;
     match ids.is_empty() {
         true => Ok(None),
         false => Ok(Some((blocks.write(writer(columns(table))?, Compression::default())?, ids))),
@@ -97,12 +126,12 @@ impl Blocks {
         Self { columns: columns.into_iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// Takes in the rows that a view sees; their numbers.
-    fn take(&mut self, rows: &HotTable, view: View<'_>) -> Result<Vec<RowId>> {
+    /// Takes in the rows of chunks that a view sees; their numbers.
+    fn take(&mut self, rows: &HotTable, view: View<'_>, chunks: impl Iterator<Item = u32>) -> Result<Vec<RowId>> {
         let all: Vec<usize> = (0..self.columns.len()).collect();
         let (mut ids, mut batch) = (Vec::new(), Batch::default());
         let (mut block_rows, mut block_bytes) = (0, 0);
-        for chunk in rows.chunks() {
+        for chunk in chunks {
             for start in (0..rows.chunk_rows(chunk)).step_by(SCAN_ROWS) {
                 rows.scan(view, chunk, start..start + SCAN_ROWS, &all, &mut batch)?;
                 for at in batch.visible().ones() {

@@ -4,14 +4,16 @@
 //! changes tables of one says so before ([`HotView::renew`]). Must not know: how rows are encoded.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use forebay_base::{SegmentId, TableId};
 use forebay_hot::{HotTable, RowId, Snapshot, TransactionId, View};
 
 use super::image::Images;
+use super::{Deletions, HotRows};
+use crate::deleted::DeletedRows;
 use crate::table_snapshot::TableSnapshot;
-use crate::volume::Volume;
+use crate::volume::{Volume, locked};
 
 /// Versions of tables with hot rows lie above those that commits give to tables: nobody takes one for the other. Behind this bit is
 /// the number of the commit; all ones for what a transaction sees that has changed hot rows itself.
@@ -36,12 +38,16 @@ struct HotPart {
 /// Hot rows of a table at a snapshot.
 #[derive(Debug)]
 struct SeenRows {
-    rows: HotTable,
+    rows: HotRows,
     snapshot: Arc<Snapshot>,
     own: Option<TransactionId>,
     volume: Arc<Volume>,
     /// Shared by snapshots between which no row has changed.
     images: Arc<OnceLock<Images>>,
+    /// Those of an older snapshot, until these are made.
+    earlier: Mutex<Option<Arc<OnceLock<Images>>>>,
+    /// Deleted rows of segments.
+    deleted: Arc<OnceLock<BTreeMap<SegmentId, DeletedRows>>>,
 }
 
 impl SeenRows {
@@ -51,19 +57,67 @@ impl SeenRows {
             Some(own) => self.snapshot.view_of(own),
         }
     }
+
+    /// The same, but that what is found out from now on is not shared.
+    fn apart(&self) -> Self {
+        fn known<T>(shared: &Arc<OnceLock<T>>) -> Arc<OnceLock<T>> {
+            if shared.get().is_some() { Arc::clone(shared) } else { Arc::default() }
+        }
+        Self { images: known(&self.images), deleted: known(&self.deleted), ..self.same_images() }
+    }
+
+    /// The same hot rows, of whose deletions nothing is known.
+    fn same_images(&self) -> Self {
+        let Self { rows, snapshot, own, volume, images, earlier, .. } = self;
+        Self {
+            rows: rows.clone(),
+            snapshot: Arc::clone(snapshot),
+            own: *own,
+            volume: Arc::clone(volume),
+            images: Arc::clone(images),
+            earlier: Mutex::new(locked(earlier).clone()),
+            deleted: Arc::default(),
+        }
+    }
+
+    /// Rows of segments that are not there any more.
+    fn deleted(&self) -> &BTreeMap<SegmentId, DeletedRows> {
+        self.deleted.get_or_init(|| {
+            let (deleted, _) = self.rows.deletions.seen(self.view()).expect("deletions in memory can be read");
+            deleted
+        })
+    }
+
+    /// The last images that were made of this snapshot or of older ones.
+    fn last_images(&self) -> Option<Arc<OnceLock<Images>>> {
+        match self.images.get() {
+            Some(_) => Some(Arc::clone(&self.images)),
+            None => locked(&self.earlier).clone(),
+        }
+    }
 }
 
 impl HotPart {
-    fn new(rows: HotTable, snapshot: &Arc<Snapshot>, own: Option<TransactionId>, volume: &Arc<Volume>) -> Self {
+    /// Those that a snapshot or its transaction sees, which `before` saw as they were at the same time or before.
+    fn new(
+        rows: HotRows,
+        snapshot: &Arc<Snapshot>,
+        own: Option<TransactionId>,
+        volume: &Arc<Volume>,
+        before: Option<&Self>,
+    ) -> Self {
         let (snapshot, volume, images) = (Arc::clone(snapshot), Arc::clone(volume), Arc::default());
-        Self::of(Arc::new(SeenRows { rows, snapshot, own, volume, images }))
+        let earlier = Mutex::new(before.and_then(|before| before.rows.last_images()));
+        Self::of(Arc::new(SeenRows { rows, snapshot, own, volume, images, earlier, deleted: Arc::default() }))
     }
 
     /// The same rows at another snapshot, between which and this one none has changed.
     fn unchanged(&self, snapshot: &Arc<Snapshot>) -> Self {
-        let SeenRows { rows, own, volume, images, .. } = &*self.rows;
-        let (rows, volume, images) = (rows.clone(), Arc::clone(volume), Arc::clone(images));
-        Self::of(Arc::new(SeenRows { rows, snapshot: Arc::clone(snapshot), own: *own, volume, images }))
+        Self::of(Arc::new(SeenRows {
+            snapshot: Arc::clone(snapshot),
+            deleted: Arc::clone(&self.rows.deleted),
+            ..self.rows.same_images()
+        }))
     }
 
     fn of(rows: Arc<SeenRows>) -> Self {
@@ -72,9 +126,11 @@ impl HotPart {
 
     /// The segments of the rows that it sees; made when they are first asked for.
     fn images(&self, frozen: &TableSnapshot) -> &Images {
-        let SeenRows { rows, volume, images, .. } = &*self.rows;
+        let SeenRows { rows, volume, images, earlier, .. } = &*self.rows;
         images.get_or_init(|| {
-            Images::of(rows, self.rows.view(), frozen, volume)
+            let earlier = locked(earlier).take();
+            let earlier = earlier.as_ref().and_then(|images| images.get());
+            Images::of(&rows.rows, self.rows.view(), frozen, volume, earlier)
                 .expect("rows that were taken in can be encoded in memory")
         })
     }
@@ -82,7 +138,11 @@ impl HotPart {
 
 impl Clone for HotView {
     fn clone(&self) -> Self {
-        let part = |(id, part): (&TableId, &HotPart)| (*id, HotPart::of(Arc::clone(&part.rows)));
+        let part = |(id, part): (&TableId, &HotPart)| {
+            // What a transaction has changed it may change again: what nobody has looked at yet is not what the copy will see.
+            let is_open = part.rows.own.is_some();
+            (*id, HotPart::of(if is_open { Arc::new(part.rows.apart()) } else { Arc::clone(&part.rows) }))
+        };
         Self { snapshot: self.snapshot.clone(), parts: self.parts.iter().map(part).collect() }
     }
 }
@@ -97,16 +157,16 @@ impl HotView {
     /// What a snapshot sees of these tables. Of those that are not `changed` since `before`, what was found out stays.
     pub(super) fn new(
         snapshot: Arc<Snapshot>,
-        tables: impl Iterator<Item = (TableId, HotTable)>,
+        tables: impl Iterator<Item = (TableId, HotRows)>,
         before: &Self,
         changed: &BTreeSet<TableId>,
         volume: &Arc<Volume>,
     ) -> Self {
-        let part = |(id, rows): (TableId, HotTable)| {
-            let known = before.parts.get(&id).filter(|known| !changed.contains(&id) && known.rows.own.is_none());
-            let part = match known {
+        let part = |(id, rows): (TableId, HotRows)| {
+            let known = before.parts.get(&id).filter(|known| known.rows.own.is_none());
+            let part = match known.filter(|_| !changed.contains(&id)) {
                 Some(known) => known.unchanged(&snapshot),
-                None => HotPart::new(rows, &snapshot, None, volume),
+                None => HotPart::new(rows, &snapshot, None, volume, known),
             };
             (id, part)
         };
@@ -123,11 +183,14 @@ impl HotView {
     pub(crate) fn table<'t>(&'t self, frozen: &'t Arc<TableSnapshot>) -> &'t Arc<TableSnapshot> {
         let Some(part) = self.parts.get(&frozen.id) else { return frozen };
         part.table.get_or_init(|| {
-            let images = part.images(frozen);
-            if images.is_empty() {
+            let (images, deleted) = (part.images(frozen), part.rows.deleted());
+            if images.segments().next().is_none() && deleted.is_empty() {
                 return Arc::clone(frozen);
             }
             let mut seen = TableSnapshot::clone(frozen);
+            if !deleted.is_empty() {
+                seen.edit().segments.hide(deleted);
+            }
             seen.append(images.segments());
             seen.set_version(match part.rows.own {
                 None => HOT_VERSION | part.rows.snapshot.number(),
@@ -139,12 +202,20 @@ impl HotView {
 
     /// Whether it sees hot rows of a table.
     pub(crate) fn has_rows(&self, table: TableId) -> bool {
-        self.parts.get(&table).is_some_and(|part| part.rows.rows.count(part.rows.view()) > 0)
+        self.parts.get(&table).is_some_and(|part| {
+            let HotRows { rows, deletions, .. } = &part.rows.rows;
+            [rows, &deletions.rows].iter().any(|rows| rows.count(part.rows.view()) > 0)
+        })
     }
 
     /// The hot rows of a table.
     pub(crate) fn rows(&self, table: TableId) -> Option<&HotTable> {
-        self.parts.get(&table).map(|part| &part.rows.rows)
+        self.parts.get(&table).map(|part| &part.rows.rows.rows)
+    }
+
+    /// Rows of a table's segments that transactions have deleted one by one.
+    pub(crate) fn deletions(&self, table: TableId) -> Option<&Deletions> {
+        self.parts.get(&table).map(|part| &part.rows.rows.deletions)
     }
 
     /// The segments of a table's hot rows, and which rows those are, in their order.
@@ -154,7 +225,7 @@ impl HotView {
     }
 
     /// From now on sees what a transaction has made of a table's hot rows, too, which it has just changed.
-    pub(crate) fn see_own(&mut self, id: TableId, rows: &HotTable, own: TransactionId, volume: &Arc<Volume>) {
+    pub(crate) fn see_own(&mut self, id: TableId, rows: &HotRows, own: TransactionId, volume: &Arc<Volume>) {
         let is_new = |part: &mut HotPart| {
             let is_own = part.rows.own == Some(own);
             is_own && part.rows.images.get().is_none() && part.table.get().is_none()
@@ -163,7 +234,17 @@ impl HotView {
             return;
         }
         let Some(snapshot) = &self.snapshot else { return };
-        self.parts.insert(id, HotPart::new(rows.clone(), snapshot, Some(own), volume));
+        let part = HotPart::new(rows.clone(), snapshot, Some(own), volume, self.parts.get(&id));
+        self.parts.insert(id, part);
+    }
+
+    /// The same where it has changed nothing but which rows of segments are deleted.
+    pub(crate) fn see_own_deletions(&mut self, id: TableId, rows: &HotRows, own: TransactionId, volume: &Arc<Volume>) {
+        let Some(part) = self.parts.get_mut(&id) else { return self.see_own(id, rows, own, volume) };
+        let is_known = part.rows.own != Some(own) || part.rows.deleted.get().is_some() || part.table.get().is_some();
+        if is_known {
+            *part = HotPart::of(Arc::new(SeenRows { own: Some(own), ..part.rows.same_images() }));
+        }
     }
 
     /// The same moment, as a transaction sees it that has changed these tables' hot rows.
@@ -176,9 +257,8 @@ impl HotView {
     ) -> Self {
         let mut view = self.clone();
         for id in tables {
-            if let Some(rows) = of.rows(*id) {
-                view.parts.remove(id);
-                view.see_own(*id, rows, own, volume);
+            if let Some(part) = of.parts.get(id) {
+                view.see_own(*id, &part.rows.rows, own, volume);
             }
         }
         view

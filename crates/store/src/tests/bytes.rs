@@ -42,6 +42,7 @@ fn the_format_document_has_these_constants() {
         ("HOT_NULL", u64::from(crate::hot::HOT_NULL)),
         ("HOT_FIXED", u64::from(crate::hot::HOT_FIXED)),
         ("HOT_BYTES", u64::from(crate::hot::HOT_BYTES)),
+        ("FIRST_DELETION", crate::hot::first_deletion().0),
         ("ALL_COLUMNS", u64::from(projection::ALL_COLUMNS)),
         ("SOME_COLUMNS", u64::from(projection::SOME_COLUMNS)),
         ("FACT_VERSION", u64::from(fact::FACT_VERSION)),

@@ -1,5 +1,7 @@
 //! Hot rows: who sees them and when, conflicts, and what is there after a reopen, a checkpoint and a kill.
 
+use std::ops::Bound;
+
 use super::redo::copied;
 use super::*;
 
@@ -16,11 +18,12 @@ fn add(t: &mut Transaction, id: TableId, row: i64) -> Result<RowId> {
     t.insert_hot(id, &[Cell::i64(row), Cell::Bytes(b"new")])
 }
 
-/// The rows of a table as its segments show them.
+/// The rows of a table as its segments show them, without those that are deleted.
 fn rows_in(catalog: &Catalog, id: TableId) -> Vec<i64> {
     let Some(table) = catalog.table_by_id(id) else { return Vec::new() };
     let mut rows = Vec::new();
     for segment in &table.segments {
+        let mut number = 0;
         for (index, group) in segment.groups().expect("a sound footer").iter().enumerate() {
             for chunk in 0..group.columns[0].chunks.len() {
                 let stored = segment.read_chunk((index, 0, chunk)).expect("a chunk");
@@ -28,7 +31,10 @@ fn rows_in(catalog: &Catalog, id: TableId) -> Vec<i64> {
                 let inflated = inflate_chunk(directory, &stored, PhysicalType::I64, &Inflate::default());
                 let inflated = inflated.expect("a sound chunk");
                 for block in (0..inflated.blocks()).map(|block| inflated.block(block)) {
-                    rows.extend((0..block.rows()).map(|row| integer(&block, row)));
+                    let deleted = segment.deleted().of_block(number);
+                    let there = (0..block.rows()).filter(|row| !deleted.is_some_and(|rows| rows.contains(*row)));
+                    rows.extend(there.map(|row| integer(&block, row)));
+                    number += 1;
                 }
             }
         }
@@ -204,6 +210,36 @@ fn who_comes_second_to_a_row_or_a_definition_has_a_conflict() {
     assert_eq!(both(rely, insert(4)), Ok(vec![1, 2, 3, 5, 4]));
 }
 
+#[test]
+fn options_that_the_transaction_has_set_are_in_no_ones_way() {
+    let (_, store, id) = with_rows();
+    let sealed = segment(&store, &[7, 8]).expect("a segment");
+    change(&store, |t| t.publish(id, vec![sealed])).expect("published");
+    let mut t = store.begin_on(store.catalog()).expect("begun");
+    t.set_option(id, None, "index i", Some("a")).expect("set");
+    assert!(t.takes_hot_rows(id));
+    delete_one(0)(&mut t, id).expect("deleted");
+    let first = at(&t, id, 0);
+    assert!(t.update_hot(id, first, &[(0, Cell::i64(10))]).expect("updated"));
+    mark(&[1])(&mut t, id).expect("deleted");
+    t.commit().expect("committed");
+    assert_eq!(seen(&store, id), [10, 2, 3]);
+}
+
+#[test]
+fn who_goes_back_sees_what_was_there_though_nobody_had_looked() {
+    let (_, store, id) = with_rows();
+    let mut t = store.begin_on(store.catalog()).expect("begun");
+    add(&mut t, id, 4).expect("added");
+    let moment = t.moment();
+    add(&mut t, id, 5).expect("added");
+    assert_eq!(rows_in(t.catalog(), id), [1, 2, 3, 4, 5]);
+    t.return_to(&moment);
+    assert_eq!(rows_in(t.catalog(), id), [1, 2, 3, 4]);
+    add(&mut t, id, 6).expect("added");
+    assert_eq!(rows_in(t.catalog(), id), [1, 2, 3, 4, 6]);
+}
+
 /// Statements that know segments alone find hot rows among these.
 #[test]
 fn segments_of_hot_rows_are_changed_like_others() {
@@ -349,7 +385,7 @@ fn keys_are_unique_among_hot_rows_and_find_them() {
         keys.push(row);
         Ok(keys.len() < 3)
     };
-    t.hot_range(id, 0, &[], each).expect("a range");
+    t.hot_range(id, &[0], (Bound::Unbounded, Bound::Unbounded), each).expect("a range");
     assert_eq!((keys.len(), keys[1]), (3, at(&t, id, 3)), "in the order of keys");
     assert_eq!(kind(t.find_hot(id, 1, &[])), ErrorKind::NotFound);
     // Others, beside it and later.
@@ -366,6 +402,107 @@ fn keys_are_unique_among_hot_rows_and_find_them() {
     // Once they are frozen, the index has none of them.
     change(&store, |t| t.freeze_hot(id)).expect("frozen");
     assert_eq!(found(&store, 20), None);
+}
+
+#[test]
+fn an_index_that_comes_late_knows_all_versions() {
+    let (_, store, id) = with_rows();
+    let names = |t: &mut Transaction, name: &[u8]| {
+        let (mut low, mut rows) = (Vec::new(), Vec::new());
+        push_key(&mut low, Cell::Bytes(name), PhysicalType::Bytes);
+        let high = end_of_prefix(&low).expect("it has an end");
+        let each = |row| {
+            rows.push(row);
+            Ok(true)
+        };
+        t.hot_range(id, &[1], (Bound::Included(&low), Bound::Excluded(&high)), each).expect("a range");
+        let rows = rows.iter().map(|row| t.hot_row(id, *row).expect("read").expect("it is there").cell(0).as_i64());
+        let mut rows: Vec<i64> = rows.map(|row| row.expect("a number")).collect();
+        rows.sort_unstable();
+        rows
+    };
+    let mut before = store.begin_on(store.catalog()).expect("begun");
+    let (first, second) = (at(&before, id, 0), at(&before, id, 1));
+    change(&store, |t| t.update_hot(id, first, &[(1, Cell::Bytes(b"old"))]).map(drop)).expect("updated");
+    let mut open = store.begin_on(store.catalog()).expect("begun");
+    assert!(open.update_hot(id, second, &[(1, Cell::Bytes(b"own"))]).expect("updated"));
+    let moment = open.moment();
+    assert!(open.update_hot(id, second, &[(1, Cell::Null)]).expect("updated"));
+    // Here it is made.
+    assert_eq!(names(&mut open, b"new"), [3]);
+    assert_eq!(names(&mut before, b"new"), [1, 2, 3]);
+    assert_eq!((names(&mut open, b"old"), names(&mut open, b"own")), (vec![1], vec![]));
+    open.return_to(&moment);
+    assert_eq!(names(&mut open, b"own"), [2]);
+    // What is written from now on is entered.
+    add(&mut open, id, 9).expect("added");
+    assert!(open.update_hot(id, first, &[(1, Cell::Bytes(b"own"))]).expect("updated"));
+    assert_eq!((names(&mut open, b"own"), names(&mut open, b"new")), (vec![1, 2], vec![3, 9]));
+    open.commit().expect("committed");
+    let mut after = store.begin_on(store.catalog()).expect("begun");
+    assert_eq!((names(&mut after, b"own"), names(&mut before, b"own")), (vec![1, 2], vec![]));
+}
+
+#[test]
+fn chunks_that_have_not_changed_keep_their_segments() {
+    let (_, store, id) = with_rows();
+    const ROWS: i64 = 70_000;
+    change(&store, |t| (4..ROWS).try_for_each(|row| add(t, id, row).map(drop))).expect("rows");
+    let segments = |catalog: &Catalog| {
+        let table = catalog.table_by_id(id).expect("the table");
+        table.segments.iter().map(|segment| (segment.id(), segment.rows())).collect::<Vec<_>>()
+    };
+    let first = segments(&store.catalog());
+    assert_eq!(first.iter().map(|(_, rows)| *rows).collect::<Vec<_>>(), [65_536, ROWS as u64 - 1 - 65_536]);
+    change(&store, |t| add(t, id, ROWS).map(drop)).expect("added");
+    let second = segments(&store.catalog());
+    assert!(second[0] == first[0] && second[1].0 != first[1].0);
+    // A transaction has segments of its own where it has changed something, which others do not see.
+    let mut open = store.begin_on(store.catalog()).expect("begun");
+    let of_first = at(&open, id, 5);
+    assert!(open.update_hot(id, of_first, &[(0, Cell::i64(-6))]).expect("updated"));
+    let own = segments(open.catalog());
+    assert!(own[0].0 != second[0].0 && own[1] == second[1]);
+    assert_eq!(rows_in(open.catalog(), id)[5], -6);
+    change(&store, |t| add(t, id, ROWS + 1).map(drop)).expect("added");
+    let third = segments(&store.catalog());
+    assert!(third[0] != own[0] && third[1].0 != own[1].0);
+    assert_eq!(seen(&store, id)[5], 6);
+    open.commit().expect("committed");
+    assert_eq!(seen(&store, id)[5], -6);
+    assert_eq!(seen(&store, id).len() as i64, ROWS + 1);
+}
+
+#[test]
+fn cold_chunks_become_segments() {
+    let (disk, store, id) = with_rows();
+    const ROWS: i64 = 140_000;
+    change(&store, |t| (4..ROWS).try_for_each(|row| add(t, id, row).map(drop))).expect("rows");
+    let kinds = || {
+        let table = Arc::clone(store.catalog().table_by_id(id).expect("the table"));
+        table.segments.iter().map(|segment| (segment.is_hot(), segment.rows())).collect::<Vec<_>>()
+    };
+    store.freeze_cold();
+    let (full, last) = (65_536, ROWS as u64 - 1 - 2 * 65_536);
+    assert_eq!(kinds(), [(true, full), (true, full), (true, last)]);
+    // The second chunk changes, also while nobody sees it.
+    let open = {
+        let mut t = store.begin_on(store.catalog()).expect("begun");
+        assert!(t.delete_hot(id, at(&t, id, 70_000)).expect("deleted"));
+        t
+    };
+    store.freeze_cold();
+    assert_eq!(kinds(), [(false, full), (true, full), (true, last)]);
+    drop(open);
+    store.freeze_cold();
+    assert_eq!(kinds().len(), 3, "it is looked at for the first time since");
+    store.freeze_cold();
+    assert_eq!(kinds(), [(false, full), (false, full), (true, last)]);
+    let all: Vec<i64> = (1..ROWS).collect();
+    assert!(seen(&store, id) == all);
+    drop(store);
+    let store = Store::open(disk, OpenMode::ReadWrite, "test").expect("it opens again");
+    assert!(seen(&store, id) == all);
 }
 
 #[test]
@@ -398,4 +535,137 @@ fn who_gives_keys_to_hot_rows_has_a_conflict_with_who_adds_segments() {
     let changes = RowChanges { replaced: Vec::new(), deleted: vec![(deleted, Vec::new())] };
     change(&store, |t| t.change_rows(id, changes, ReplacedCopies::new())).expect("deleted");
     hot.commit().expect("no row came");
+}
+
+/// A database with a table `t`, whose only segment has 1 to 5.
+fn with_segment() -> (Arc<dyn Disk>, Store, TableId) {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let store = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "test").expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let sealed = segment(&store, &[1, 2, 3, 4, 5]).expect("a segment");
+    change(&store, |t| t.publish(id, vec![sealed])).expect("published");
+    (disk, store, id)
+}
+
+/// Deletes the row at this place of the only segment.
+fn delete_one(row: u16) -> impl Fn(&mut Transaction, TableId) -> Result<()> {
+    move |t, id| {
+        let segment = t.catalog().stored_table(id).expect("the table").segments[0].id();
+        t.delete_stored(id, segment, 0, row)
+    }
+}
+
+/// Deletes rows of the first segment, as a statement does that has read the table.
+fn mark(rows: &'static [u64]) -> impl Fn(&mut Transaction, TableId) -> Result<()> {
+    move |t, id| {
+        let segment = Arc::clone(&t.catalog().table_by_id(id).expect("the table").segments[0]);
+        let deleted = Deleted { segment: segment.as_version(), rows: segment.rows_at(rows)? };
+        let changes = RowChanges { replaced: Vec::new(), deleted: vec![(deleted, Vec::new())] };
+        t.change_rows(id, changes, ReplacedCopies::new())
+    }
+}
+
+#[test]
+fn rows_of_segments_are_deleted_one_by_one() {
+    let (disk, store, id) = with_segment();
+    let before = store.catalog();
+    let mut t = store.begin_on(store.catalog()).expect("begun");
+    delete_one(1)(&mut t, id).expect("deleted");
+    let moment = t.moment();
+    delete_one(3)(&mut t, id).expect("deleted");
+    add(&mut t, id, 9).expect("added");
+    assert_eq!(rows_in(t.catalog(), id), [1, 3, 5, 9]);
+    let stored = t.catalog().stored_table(id).expect("the table").segments[0].id();
+    {
+        let is_deleted = t.deleted_one_by_one(id).expect("the table");
+        assert!(is_deleted(stored, 0, 1) && is_deleted(stored, 0, 3) && !is_deleted(stored, 0, 2));
+    }
+    t.return_to(&moment);
+    assert_eq!(rows_in(t.catalog(), id), [1, 3, 4, 5]);
+    assert_eq!(kind(delete_one(1)(&mut t, id)), ErrorKind::Internal);
+    assert_eq!(seen(&store, id), [1, 2, 3, 4, 5]);
+    t.commit().expect("committed");
+    assert_eq!((seen(&store, id), rows_in(&before, id)), (vec![1, 3, 4, 5], vec![1, 2, 3, 4, 5]));
+    assert_eq!(store.catalog().stored_table(id).expect("it").rows(), 5, "the catalog has no mark");
+    // A statement that has read the table goes on from there.
+    let mut t = store.begin_on(store.catalog()).expect("begun");
+    delete_one(0)(&mut t, id).expect("deleted");
+    mark(&[4])(&mut t, id).expect("deleted");
+    assert_eq!(rows_in(t.catalog(), id), [3, 4]);
+    assert_eq!(kind(mark(&[0])(&mut t, id)), ErrorKind::Internal);
+    t.commit().expect("committed");
+    assert_eq!(seen(&store, id), [3, 4]);
+    assert_eq!(store.catalog().stored_table(id).expect("it").rows(), 2, "now it has marks");
+    change(&store, |t| delete_one(2)(t, id)).expect("deleted");
+    let read = |disk: &Arc<dyn Disk>| {
+        let store = Store::open(Arc::clone(disk), OpenMode::ReadWrite, "test").expect("it opens");
+        assert_eq!(store.check(&mut |_, _| Ok(())).expect("a check").error_count, 0);
+        assert_eq!(kind(change(&store, |t| delete_one(2)(t, id))), ErrorKind::Internal);
+        seen(&store, id)
+    };
+    assert_eq!(read(&copied(&*disk)), [4]);
+    store.checkpoint().expect("a checkpoint");
+    assert_eq!(read(&copied(&*disk)), [4]);
+    // The last row takes the segment with it, and what is frozen is in the catalog.
+    change(&store, |t| delete_one(3)(t, id)).expect("deleted");
+    assert_eq!(store.catalog().table_by_id(id).expect("it").segments.len(), 0);
+    store.freeze().expect("frozen");
+    assert_eq!(store.catalog().stored_table(id).expect("it").segments.len(), 0);
+    drop((store, before, moment));
+    let store = Store::open(disk, OpenMode::ReadWrite, "test").expect("it opens again");
+    assert!(seen(&store, id).is_empty() && store.catalog().hot_tables().is_empty());
+}
+
+/// What is there after two transactions that began together, or what kind of error the second one has.
+fn both_of_segment(
+    first: impl FnOnce(&mut Transaction, TableId, &Store) -> Result<()>,
+    second: impl FnOnce(&mut Transaction, TableId, &Store) -> Result<()>,
+) -> std::result::Result<Vec<i64>, ErrorKind> {
+    let (disk, store, id) = with_segment();
+    // One is deleted before.
+    change(&store, |t| delete_one(4)(t, id)).expect("deleted");
+    let begin = || store.begin_on(store.catalog()).expect("begun");
+    let (mut one, mut other) = (begin(), begin());
+    first(&mut one, id, &store).expect("the first one changes");
+    let changed = second(&mut other, id, &store);
+    one.commit().expect("the first one commits");
+    let committed = changed.and_then(|()| other.commit());
+    let rows = seen(&store, id);
+    store.freeze_cold();
+    assert_eq!(seen(&store, id), rows, "whatever the catalog has of it");
+    drop(store);
+    let again = Store::open(disk, OpenMode::ReadWrite, "test").expect("it opens again");
+    assert_eq!(seen(&again, id), rows);
+    committed.map(|()| rows).map_err(|error| error.kind())
+}
+
+#[test]
+fn who_comes_second_to_a_row_of_a_segment_has_a_conflict() {
+    let conflict = Err(ErrorKind::Conflict);
+    let delete_one = |row| move |t: &mut Transaction, id, _: &Store| delete_one(row)(t, id);
+    let mark = |rows| move |t: &mut Transaction, id, _: &Store| mark(rows)(t, id);
+    assert_eq!(both_of_segment(delete_one(0), delete_one(1)), Ok(vec![3, 4]));
+    assert_eq!(both_of_segment(delete_one(0), delete_one(0)), conflict);
+    assert_eq!(both_of_segment(delete_one(0), mark(&[0])), conflict);
+    assert_eq!(both_of_segment(mark(&[0]), delete_one(0)), conflict);
+    assert_eq!(both_of_segment(delete_one(0), mark(&[1, 2])), Ok(vec![4]));
+    assert_eq!(both_of_segment(mark(&[1, 2]), delete_one(0)), Ok(vec![4]));
+    let freeze = |t: &mut Transaction, id, _: &Store| t.freeze_hot(id);
+    assert_eq!(both_of_segment(delete_one(0), freeze), Ok(vec![2, 3, 4]));
+    assert_eq!(both_of_segment(freeze, delete_one(0)), Ok(vec![2, 3, 4]));
+    let renew = |t: &mut Transaction, id, store: &Store| {
+        let old = t.catalog().table_by_id(id).expect("the table").segments.versions();
+        t.replace(id, &old, vec![segment(store, &[1, 2, 3, 4])?])
+    };
+    assert_eq!(both_of_segment(delete_one(0), renew), conflict);
+    assert_eq!(both_of_segment(renew, delete_one(0)), conflict);
+    let append = |t: &mut Transaction, id, store: &Store| t.publish(id, vec![segment(store, &[6])?]);
+    assert_eq!(both_of_segment(delete_one(0), append), Ok(vec![2, 3, 4, 6]));
+    assert_eq!(both_of_segment(append, delete_one(0)), Ok(vec![2, 3, 4, 6]));
+    let drop_it = |t: &mut Transaction, id, _: &Store| t.drop_table(id);
+    assert_eq!(both_of_segment(drop_it, delete_one(0)), conflict);
+    assert_eq!(both_of_segment(delete_one(0), drop_it), conflict);
+    let alter = |t: &mut Transaction, id, _: &Store| t.add_column(id, column("more", LogicalType::Int32)).map(drop);
+    assert_eq!(both_of_segment(delete_one(0), alter), conflict);
+    assert_eq!(both_of_segment(alter, delete_one(0)), conflict);
 }

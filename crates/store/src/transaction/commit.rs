@@ -64,6 +64,7 @@ impl Transaction {
             return Err(lost_base());
         }
         self.check_hot_conflicts(&now, &hot_beside)?;
+        let began_with = Arc::clone(&self.base);
         if now.commit != self.base.commit {
             self.working = Arc::new(self.merged(&now)?);
             let before = std::mem::replace(&mut self.base, now);
@@ -76,6 +77,7 @@ impl Transaction {
                 return Ok(Some(self));
             }
         }
+        self.check_deletions(&began_with, &self.base, &hot_beside)?;
         self.change().next_object = inner.next_object.load(Ordering::Relaxed);
         self.change().commit = inner.line.next_number();
         self.raise_versions();

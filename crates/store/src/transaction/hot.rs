@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 use std::ops::Bound;
 use std::sync::Arc;
 
-use forebay_base::{Context, Error, ErrorKind, Result, TableId};
+use forebay_base::{Context, Error, ErrorKind, Result, SegmentId, TableId};
 use forebay_hot::{Cell, HotTable, KeyIndex, Row, RowId, Savepoint};
 
 use super::{Transaction, constraint, not_found};
 use crate::catalog::Catalog;
 use crate::deleted::DeletedRows;
-use crate::hot::{HotChange, frozen, key_in, read_row};
+use crate::hot::{HotChange, HotRows, Indexes, frozen, key_in, read_row};
 use crate::segment::Segment;
 use crate::store::Store;
 use crate::table_snapshot::TableSnapshot;
@@ -53,20 +53,23 @@ impl Transaction {
     /// `Constraint` for NULL in a column that is NOT NULL; `NotFound`; those of [`HotTable::insert`].
     pub fn insert_hot(&mut self, id: TableId, cells: &[Cell<'_>]) -> Result<RowId> {
         self.check_values(id, cells.iter().copied().enumerate())?;
-        let (rows, keys) = self.hot_rows_of(id)?;
+        let hot = self.hot_rows_of(id)?;
+        let HotRows { rows, indexes, .. } = &hot;
+        let others = indexes.others();
         let writes = self.hot_writes();
         let row = rows.insert(writes, cells)?;
         let enter = |index: &KeyIndex| match key_in(index, |column| cells[column]) {
             Some(key) => index.insert(writes.view(), &key, row),
             None => Ok(()),
         };
-        let entered = keys.iter().try_for_each(enter);
-        if entered.is_err() {
-            rows.delete(writes, row)?;
+        let entered = indexes.keys.iter().try_for_each(enter);
+        match entered {
+            Ok(()) => others.iter().for_each(|index| index.add(&index.key_of(|column| cells[column]), row)),
+            Err(_) => drop(rows.delete(writes, row)?),
         }
-        self.see_hot(id, &rows);
+        self.see_hot(id, &hot);
         self.with_key(id, entered)?;
-        self.relies_on_segments(id, &keys);
+        self.relies_on_segments(id, indexes);
         Ok(row)
     }
 
@@ -76,29 +79,35 @@ impl Transaction {
     /// `Conflict` where another transaction has changed the row; else as [`Transaction::insert_hot`].
     pub fn update_hot(&mut self, id: TableId, row: RowId, changes: &[HotChange<'_>]) -> Result<bool> {
         self.check_values(id, changes.iter().copied())?;
-        let (rows, keys) = self.hot_rows_of(id)?;
+        let hot = self.hot_rows_of(id)?;
+        let HotRows { rows, indexes, .. } = &hot;
         let is_changed =
-            |index: &&KeyIndex| index.columns().iter().any(|column| changes.iter().any(|(own, _)| own == column));
-        let changed: Vec<&KeyIndex> = keys.iter().filter(is_changed).collect();
+            |index: &KeyIndex| index.columns().iter().any(|column| changes.iter().any(|(own, _)| own == column));
+        let changed: Vec<&KeyIndex> = indexes.keys.iter().filter(|index| is_changed(index)).collect();
+        let others = indexes.others();
+        let mut changed_others = others.iter().filter(|index| is_changed(index)).peekable();
         let writes = self.hot_writes();
-        if changed.is_empty() {
+        if changed.is_empty() && changed_others.peek().is_none() {
             let is_there = rows.update(writes, row, changes)?;
-            self.see_hot(id, &rows);
+            self.see_hot(id, &hot);
             return Ok(is_there);
         }
         let before = writes.savepoint();
         let is_there = rows.update(writes, row, changes)?;
         let mut entered = Ok(());
-        if let Some(values) = read_row(&rows, writes.view(), row)?.filter(|_| is_there) {
+        if let Some(values) = read_row(rows, writes.view(), row)?.filter(|_| is_there) {
             let keys = changed.iter().filter_map(|index| Some((index, key_in(index, |column| values.cell(column))?)));
             entered = { keys }.try_for_each(|(index, key)| index.insert(writes.view(), &key, row));
+            changed_others.for_each(|index| index.add(&index.key_of(|column| values.cell(column)), row));
         }
         if entered.is_err() {
             writes.roll_back_to(before);
         }
-        self.see_hot(id, &rows);
+        self.see_hot(id, &hot);
         self.with_key(id, entered)?;
-        self.relies_on_segments(id, &keys);
+        if !changed.is_empty() {
+            self.relies_on_segments(id, indexes);
+        }
         Ok(is_there)
     }
 
@@ -107,9 +116,10 @@ impl Transaction {
     /// # Errors
     /// As [`Transaction::update_hot`].
     pub fn delete_hot(&mut self, id: TableId, row: RowId) -> Result<bool> {
-        let (rows, _) = self.hot_rows_of(id)?;
+        let hot = self.hot_rows_of(id)?;
+        let rows = &hot.rows;
         let is_there = rows.delete(self.hot_writes(), row)?;
-        self.see_hot(id, &rows);
+        self.see_hot(id, &hot);
         Ok(is_there)
     }
 
@@ -118,8 +128,9 @@ impl Transaction {
     /// # Errors
     /// `NotFound` where there is no such table.
     pub fn hot_row(&mut self, id: TableId, row: RowId) -> Result<Option<Row>> {
-        let (rows, _) = self.hot_rows_of(id)?;
-        read_row(&rows, self.hot_writes().view(), row)
+        let hot = self.hot_rows_of(id)?;
+        let rows = &hot.rows;
+        read_row(rows, self.hot_writes().view(), row)
     }
 
     /// The hot row with this key that it sees: values of the columns of the table's `key`-th PRIMARY KEY or UNIQUE constraint, in that order.
@@ -127,29 +138,34 @@ impl Transaction {
     /// # Errors
     /// `NotFound` where there is no such table or key.
     pub fn find_hot(&mut self, id: TableId, key: usize, values: &[Cell<'_>]) -> Result<Option<RowId>> {
-        let (_, keys) = self.hot_rows_of(id)?;
-        let index = keys.get(key).ok_or_else(|| not_found("key", &format!("number {key}")))?;
+        let HotRows { indexes, .. } = self.hot_rows_of(id)?;
+        let index = indexes.keys.get(key).ok_or_else(|| not_found("key", &format!("number {key}")))?;
         Ok(index.find(self.hot_writes().view(), &index.prefix_of(values)))
     }
 
-    /// Calls `each` with hot rows that it sees whose key begins with these values, in the order of the key, until it says that it has
-    /// enough; see [`Transaction::find_hot`].
+    /// Calls `each` with hot rows that it sees whose values of some columns lie within bounds, which are keys of these columns (`push_key`),
+    /// in their order, until it says that it has enough. The first that asks for rows by these columns waits until an index is made.
     ///
     /// # Errors
-    /// Those of `each`, and of [`Transaction::find_hot`].
+    /// Those of `each`; `NotFound` where there is no such table.
     pub fn hot_range(
         &mut self,
         id: TableId,
-        key: usize,
-        values: &[Cell<'_>],
+        columns: &[usize],
+        (low, high): (Bound<&[u8]>, Bound<&[u8]>),
         each: impl FnMut(RowId) -> Result<bool>,
     ) -> Result<()> {
-        let (_, keys) = self.hot_rows_of(id)?;
-        let index = keys.get(key).ok_or_else(|| not_found("key", &format!("number {key}")))?;
-        let low = index.prefix_of(values);
-        let high = forebay_hot::end_of_prefix(&low);
-        let high = high.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-        index.range(self.hot_writes().view(), (Bound::Included(&low), high), each)
+        let hot = self.hot_rows_of(id)?;
+        let HotRows { rows, indexes, .. } = &hot;
+        let is_not_null = |column: &usize| self.stored_table(id).is_ok_and(|table| !table.columns[*column].nullable);
+        // An index of a key has no entries for NULL.
+        let of_key = indexes.keys.iter().find(|index| index.columns() == columns);
+        let of_key = of_key.filter(|_| columns.iter().all(is_not_null));
+        let other = if of_key.is_none() { Some(indexes.of_columns(rows, columns)) } else { None };
+        match of_key.or(other.as_deref()) {
+            Some(index) => index.range(self.hot_writes().view(), (low, high), each),
+            None => Ok(()),
+        }
     }
 
     /// The numbers of the hot rows of a table that it sees, in the order in which whoever scans the table finds them.
@@ -166,7 +182,8 @@ impl Transaction {
     /// # Errors
     /// `NotFound` where there is no such table.
     pub fn read_hot(&mut self, id: TableId, row: RowId, columns: &[usize], out: &mut Row) -> Result<bool> {
-        let (rows, _) = self.hot_rows_of(id)?;
+        let hot = self.hot_rows_of(id)?;
+        let rows = &hot.rows;
         rows.get(self.hot_writes().view(), row, columns, out)
     }
 
@@ -175,18 +192,96 @@ impl Transaction {
     /// # Errors
     /// `Conflict` where another transaction has changed one of them; those of writing.
     pub fn freeze_hot(&mut self, id: TableId) -> Result<()> {
-        let Some(rows) = self.working.hot.rows(id).cloned() else { return Ok(()) };
+        self.mark_deletions(id)?;
+        let chunks = self.working.hot.rows(id).map(HotTable::chunks);
+        self.freeze_chunks(id, &chunks.into_iter().flatten().collect::<Vec<_>>())
+    }
+
+    /// The same of the rows of some chunks.
+    pub(crate) fn freeze_chunks(&mut self, id: TableId, chunks: &[u32]) -> Result<()> {
+        if self.working.hot.rows(id).is_none() {
+            return Ok(());
+        }
+        let hot = self.hot_rows_of(id)?;
+        let rows = &hot.rows;
         let table = Arc::clone(self.stored_table(id)?);
         let store = Store { inner: Arc::clone(&self.inner) };
         let writes = self.hot_writes();
-        let Some((sealed, ids)) = frozen(&rows, writes.view(), &table, |columns| store.segment_writer(columns))? else {
-            return Ok(());
-        };
+        let writer = |columns| store.segment_writer(columns);
+        let Some((sealed, ids)) = frozen(rows, writes.view(), &table, chunks, writer)? else { return Ok(()) };
         for row in ids {
             rows.delete(writes, row)?;
         }
-        self.see_hot(id, &rows);
+        self.see_hot(id, &hot);
         self.snapshot_mut(id)?.append([Arc::clone(sealed.segment())]);
+        Ok(())
+    }
+
+    /// Deletes one row of a segment, which is there: as a change of hot rows, not of the catalog.
+    ///
+    /// # Errors
+    /// `Conflict` where another transaction has deleted it; `NotFound` where there is no such table.
+    pub fn delete_stored(&mut self, id: TableId, segment: SegmentId, block: u32, row: u16) -> Result<()> {
+        let hot = self.hot_rows_of(id)?;
+        hot.deletions.add(self.hot_writes(), (segment, block, row))?;
+        self.see_deletions(id, &hot);
+        Ok(())
+    }
+
+    /// Tells of a row of a segment, by block and row of the block, whether it sees that it was deleted so.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such table.
+    pub fn deleted_one_by_one(&mut self, id: TableId) -> Result<impl Fn(SegmentId, u32, u16) -> bool> {
+        let deletions = self.hot_rows_of(id)?.deletions;
+        let view = self.hot_writes().view();
+        Ok(move |segment, block, row| deletions.has(view, (segment, block, row)))
+    }
+
+    /// Makes marks in the catalog of the rows of segments that it sees deleted one by one.
+    ///
+    /// # Errors
+    /// Those of reading footers.
+    pub(crate) fn mark_deletions(&mut self, id: TableId) -> Result<()> {
+        if self.working.hot.deletions(id).is_none() {
+            return Ok(());
+        }
+        let hot = self.hot_rows_of(id)?;
+        let writes = self.hot_writes();
+        let (deleted, ids) = hot.deletions.seen(writes.view())?;
+        if ids.is_empty() {
+            return Ok(());
+        }
+        for row in ids {
+            hot.deletions.rows().delete(writes, row)?;
+        }
+        self.see_deletions(id, &hot);
+        let segments = &mut self.table_mut(id)?.segments;
+        deleted.iter().try_for_each(|(segment, rows)| segments.delete(*segment, rows))
+    }
+
+    /// An error where rows of segments that this transaction has deleted one by one, or others have, are not there in what it commits, and it or
+    /// others have changed the segments meanwhile. `before` is what the catalog was when it began, `now` what it builds on.
+    pub(super) fn check_deletions(
+        &self,
+        before: &Catalog,
+        now: &Catalog,
+        hot_beside: &BTreeSet<TableId>,
+    ) -> Result<()> {
+        let is_same = |one: &Catalog, other: &Catalog, id: TableId| match (one.tables.get(&id), other.tables.get(&id)) {
+            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+            (one, other) => one.is_none() && other.is_none(),
+        };
+        let own = self.hot_tables();
+        for (id, table) in &self.working.tables {
+            let by_others = own.contains(id) && !is_same(before, now, *id);
+            let by_itself = hot_beside.contains(id) && !is_same(now, &self.working, *id);
+            let Some(deletions) = self.working.hot.deletions(*id).filter(|_| by_others || by_itself) else { continue };
+            if !deletions.are_of(&table.segments) {
+                let message = format!("rows of table {} were changed by another transaction", table.full_name());
+                return Err(Error::new(ErrorKind::Conflict, message).hint("Run the transaction again"));
+            }
+        }
         Ok(())
     }
 
@@ -259,8 +354,8 @@ impl Transaction {
         }
     }
 
-    /// Its hot rows and the indexes of its keys.
-    fn hot_rows_of(&self, id: TableId) -> Result<(HotTable, Arc<[KeyIndex]>)> {
+    /// Its hot rows and their indexes.
+    fn hot_rows_of(&self, id: TableId) -> Result<HotRows> {
         let table = self.stored_table(id)?;
         if !self.may_have_hot_rows(table) {
             return Err(Error::internal(format!("rows of table {} are not hot", table.full_name())));
@@ -275,16 +370,23 @@ impl Transaction {
     }
 
     /// New keys are looked for among hot rows: whoever has looked for them in segments has to look again where others add some.
-    fn relies_on_segments(&mut self, id: TableId, keys: &[KeyIndex]) {
-        if !keys.is_empty() {
+    fn relies_on_segments(&mut self, id: TableId, indexes: &Indexes) {
+        if !indexes.keys.is_empty() {
             self.relied_on_segments.insert(id);
         }
     }
 
-    /// Whether rows of a table that this transaction writes may be hot: it has no projections, and is declared as when the transaction began.
+    /// Whether rows of a table can be looked for and written by key: it has no projections, and the columns and keys that it had when the
+    /// transaction began.
+    pub fn takes_hot_rows(&self, id: TableId) -> bool {
+        self.working.tables.get(&id).is_some_and(|table| self.may_have_hot_rows(table))
+    }
+
     fn may_have_hot_rows(&self, table: &Arc<TableSnapshot>) -> bool {
-        let is_same = |before: &Arc<TableSnapshot>| Arc::ptr_eq(before, table) || before.is_declared_as(table);
-        table.projections.is_empty() && self.base.tables.get(&table.id).is_some_and(is_same)
+        let has_same = |before: &Arc<TableSnapshot>| {
+            Arc::ptr_eq(before, table) || before.columns == table.columns && before.constraints == table.constraints
+        };
+        table.projections.is_empty() && self.base.tables.get(&table.id).is_some_and(has_same)
     }
 
     fn hot_writes(&mut self) -> &mut forebay_hot::Transaction {
@@ -294,8 +396,14 @@ impl Transaction {
         })
     }
 
+    /// Says that other rows of a table's segments are deleted.
+    fn see_deletions(&mut self, id: TableId, hot: &HotRows) {
+        let Some(own) = self.hot.as_ref().map(forebay_hot::Transaction::id) else { return };
+        Arc::make_mut(&mut self.working).hot.see_own_deletions(id, hot, own, &self.inner.volume);
+    }
+
     /// Says that hot rows of a table have changed.
-    fn see_hot(&mut self, id: TableId, rows: &HotTable) {
+    fn see_hot(&mut self, id: TableId, rows: &HotRows) {
         let Some(own) = self.hot.as_ref().map(forebay_hot::Transaction::id) else { return };
         Arc::make_mut(&mut self.working).hot.see_own(id, rows, own, &self.inner.volume);
     }

@@ -146,6 +146,10 @@ impl Transaction {
         if changes.is_empty() && copies.values().all(changes_nothing) {
             return Ok(());
         }
+        // Who changes segments says so in the catalog, as of rows that were deleted one by one before.
+        if changes.replaced.iter().any(|(old, _)| !old.is_empty()) || !changes.deleted.is_empty() {
+            self.mark_deletions(id)?;
+        }
         // Whoever changes no hot rows needs no segment of them.
         let versions = changes.replaced.iter().flat_map(|(old, _)| old).copied();
         let mut versions = versions.chain(changes.deleted.iter().map(|(deleted, _)| deleted.segment));
@@ -216,6 +220,7 @@ impl Transaction {
         old: &[SegmentVersion],
         new: Vec<SealedSegment>,
     ) -> Result<()> {
+        self.mark_deletions(id)?;
         let known = Arc::clone(self.table(id)?);
         let new_segments = || new.iter().map(|sealed| Arc::clone(&sealed.segment)).collect::<Vec<_>>();
         if copy == ProjectionId::TABLE {
