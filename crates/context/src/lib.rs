@@ -23,6 +23,7 @@ pub mod panics;
 pub mod row_changes;
 pub mod settings;
 pub mod statement;
+pub mod switches;
 pub mod told_settings;
 pub mod words;
 pub mod workers;

@@ -18,6 +18,7 @@ use crate::identifier_case::IdentifierCase;
 use crate::inert_settings::{SetValues, is_inert};
 use crate::late_rows::LateRows;
 use crate::row_changes::RowChangeMode;
+pub use crate::switches::{KeepsPlans, LogsQueries, PointAccess};
 
 /// SET variable = value.
 pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value: &str) -> Result<()> {
@@ -39,6 +40,9 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
         }
         "plan_cache" | "forebay.plan_cache" => {
             base.config_mut().set_extension(Arc::new(KeepsPlans(switch("plan_cache", value)?)));
+        }
+        "point_access" | "forebay.point_access" => {
+            base.config_mut().set_extension(Arc::new(PointAccess(switch("point_access", value)?)));
         }
         "projections" | "forebay.projections" => {
             base.config_mut().set_extension(Arc::new(copy_use(value)));
@@ -72,7 +76,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
                 Some(other) => error.hint(format!("Did you mean {other}?")),
                 None => error.hint(
                     "Settings are cache_forms, cache_model, cache_policy, cache_size, compression, compression_rates, default_null_order, default_order, device, durability, error_on_division_by_zero, \
-                     execution, ieee_floating_point_ops, integer_division, io, late_materialization_max_rows, memory_goal, memory_limit, plan_cache, preserve_identifier_case, query_log, row_changes, simd and threads, \
+                     execution, ieee_floating_point_ops, integer_division, io, late_materialization_max_rows, memory_goal, memory_limit, plan_cache, point_access, preserve_identifier_case, query_log, row_changes, simd and threads, \
                      and more for experiments: SELECT name FROM duckdb_settings() gives all",
                 ),
             });
@@ -83,7 +87,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
 }
 
 /// Settings of our own, which a misspelt one is compared with.
-pub const NAMES: [&str; 36] = [
+pub const NAMES: [&str; 37] = [
     "cache_forms",
     "cache_model",
     "cache_policy",
@@ -107,6 +111,7 @@ pub const NAMES: [&str; 36] = [
     "memory_limit",
     "partition_wise_rows",
     "plan_cache",
+    "point_access",
     IdentifierCase::NAME,
     "projections",
     "pruning",
@@ -382,28 +387,6 @@ impl Variables {
         let mut all: Vec<_> = self.0.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
         all.sort();
         all
-    }
-}
-
-/// Whether a session's plans are kept; `SET plan_cache`.
-#[derive(Debug, Clone, Copy)]
-pub struct KeepsPlans(pub bool);
-
-impl KeepsPlans {
-    /// Of a session.
-    pub fn of(config: &SessionConfig) -> bool {
-        config.get_extension::<Self>().is_none_or(|keeps| keeps.0)
-    }
-}
-
-/// Whether a session's statements are put into the query log; `SET query_log`.
-#[derive(Debug, Clone, Copy)]
-pub struct LogsQueries(pub bool);
-
-impl LogsQueries {
-    /// Of a session.
-    pub fn of(config: &SessionConfig) -> bool {
-        config.get_extension::<Self>().is_none_or(|logs| logs.0)
     }
 }
 

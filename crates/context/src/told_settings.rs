@@ -8,7 +8,9 @@ use crate::durability::SessionDurability;
 use crate::identifier_case::IdentifierCase;
 use crate::inert_settings::{SetValues, inert};
 use crate::late_rows::LateRows;
-use crate::settings::{DescendingOrder, KeepsPlans, LogsQueries, NAMES, copies, default_value, memory_limit};
+use crate::settings::{
+    DescendingOrder, KeepsPlans, LogsQueries, NAMES, PointAccess, copies, default_value, memory_limit,
+};
 
 /// A setting of a session.
 #[derive(Debug, Clone)]
@@ -81,7 +83,11 @@ fn of_queries(config: &SessionConfig) -> Vec<Setting> {
         ),
         setting("default_order", direction.to_owned(), "VARCHAR", "The direction of an order"),
     ];
-    for (name, is_on) in [("plan_cache", KeepsPlans::of(config)), ("query_log", LogsQueries::of(config))] {
+    for (name, is_on) in [
+        ("plan_cache", KeepsPlans::of(config)),
+        ("point_access", PointAccess::of(config)),
+        ("query_log", LogsQueries::of(config)),
+    ] {
         all.push(setting(name, is_on.to_string(), "BOOLEAN", "How Forebay does its work"));
     }
     let durability = SessionDurability::shown(config);

@@ -1,12 +1,13 @@
-//! Rows by key, one at a time: how many are read, changed and added in a second by one thread, hot and from segments.
+//! Rows by key, one at a time: how many are read, changed and added in a second by one thread, hot and from segments, by calls and by prepared
+//! statements.
 //!
-//! `cargo run --release -p forebay --example keyed -- [ROWS]`, 1,000,000 by default. Transactions of ten calls each, syncs off; rows of segments
-//! are cached. *Data Blocks* (Lang et al. 2016) has such figures for reads by SQL in Table 3.
+//! `cargo run --release -p forebay --example keyed -- [ROWS]`, 1,000,000 by default. Transactions of ten calls each, and statements each by
+//! itself; syncs off; rows of segments are cached. *Data Blocks* (Lang et al. 2016) has such figures for reads by SQL in Table 3.
 
 use std::time::Instant;
 
 use forebay::keyed::{Cell, Row, Table, Transaction};
-use forebay::{Database, Durability, Options, Result};
+use forebay::{Database, Durability, Options, Params, Result};
 
 /// Calls of a transaction.
 const CALLS: usize = 10;
@@ -60,6 +61,34 @@ impl Bench {
     }
 }
 
+/// Prepared statements, each a transaction of its own.
+impl Bench {
+    /// Statements a second, of `calls`.
+    fn statements(&self, sql: &str, calls: usize, values: impl Fn(usize) -> Params) -> Result<f64> {
+        let session = self.database.session();
+        for statement in session.statements("SET durability = off")? {
+            session.execute(&statement)?;
+        }
+        let prepared = session.prepare(sql)?;
+        let started = Instant::now();
+        for call in 0..calls {
+            let mut answer = session.execute_prepared(&prepared, &values(call))?;
+            while answer.next_batch()?.is_some() {}
+        }
+        assert!(prepared.runs_by_key(), "{sql}");
+        Ok(calls as f64 / started.elapsed().as_secs_f64())
+    }
+
+    fn statements_read(&self, what: &str) -> Result<()> {
+        for (order, is_shuffled) in [("ordered", false), ("shuffled", true)] {
+            let key = |call: usize| Params::new().push(key(call, self.rows, is_shuffled));
+            let rate = self.statements("SELECT owner, balance FROM account WHERE id = $1", TIMED, key)?;
+            println!("prepared, {what}, keys {order}: {rate:>9.0} reads/s");
+        }
+        Ok(())
+    }
+}
+
 fn run(database: &Database, sql: &str) -> Result<()> {
     let session = database.session();
     for statement in session.statements(sql)? {
@@ -76,6 +105,7 @@ fn main() -> Result<()> {
     run(&database, &format!("INSERT INTO account SELECT n, 'owner ' || n, n * 10 FROM range({rows}) r(n)"))?;
     let bench = Bench { database, rows };
     bench.reads("in segments")?;
+    bench.statements_read("in segments")?;
     let balance = |call: usize| [(2, Cell::i64(call as i64))];
     let rate = bench.rate(|t, table, call| t.update(table, &[Cell::i64(call as i64)], &balance(call)).map(drop))?;
     println!("updates that take rows from segments: {rate:>9.0}/s");
@@ -87,5 +117,12 @@ fn main() -> Result<()> {
     let rate = bench.rate(insert)?;
     println!("inserts: {rate:>9.0}/s");
     let hot = Bench { rows: TIMED as u64, ..bench };
-    hot.reads("hot")
+    hot.reads("hot")?;
+    hot.statements_read("hot")?;
+    let update = "UPDATE account SET balance = balance + $2 WHERE id = $1";
+    let values = |call: usize| Params::new().push(key(call, hot.rows, true)).push(1);
+    println!("prepared updates of hot rows: {:>9.0}/s", hot.statements(update, TIMED, values)?);
+    let values = |call: usize| Params::new().push((2 * rows as usize + call) as i64).push("new").push(0);
+    println!("prepared inserts: {:>9.0}/s", hot.statements("INSERT INTO account VALUES ($1, $2, $3)", TIMED, values)?);
+    Ok(())
 }

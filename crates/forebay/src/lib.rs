@@ -359,12 +359,18 @@ impl Session {
     ///
     /// Errors: too few values, too many, unknown names; and whatever [`Session::execute`] reports.
     pub fn execute_prepared(&self, prepared: &Prepared, params: &Params) -> Result<QueryResult> {
-        Ok(QueryResult { answer: self.inner.execute_prepared(prepared, params.arguments()?)? })
+        let answer = self.inner.execute_prepared(prepared, &params.values(), || params.arguments())?;
+        Ok(QueryResult { answer })
     }
 
     /// Whether `sql` ends outside of strings, comments and parentheses, with a semicolon: what a prompt needs to know.
     pub fn is_complete(sql: &str) -> bool {
         forebay_sql::is_complete(sql)
+    }
+
+    /// When this session's commits are acknowledged: `SET durability`.
+    pub fn durability(&self) -> Durability {
+        self.inner.durability()
     }
 
     /// A handle that cancels this session's running statement.

@@ -152,6 +152,11 @@ impl Params {
         self
     }
 
+    /// As arrays.
+    pub(crate) fn values(&self) -> Vec<(Option<&str>, &ArrayRef)> {
+        self.0.iter().map(|(name, value)| (name.as_deref(), &value.0)).collect()
+    }
+
     /// As SQL.
     pub(crate) fn arguments(&self) -> Result<Vec<Argument>> {
         let argument =

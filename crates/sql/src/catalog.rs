@@ -50,7 +50,6 @@ use crate::called_macros;
 use crate::named::table_of;
 use crate::named_types;
 use crate::search_path::{SearchPath, is_temporary};
-use crate::semantics;
 
 /// Views within views.
 const VIEW_DEPTH: usize = 32;
@@ -204,7 +203,7 @@ impl Planner {
 
     /// The settings of the session.
     fn settings(&self) -> Vec<Setting> {
-        let mut more = semantics::told(&self.base);
+        let mut more = forebay_settings::told(&self.base);
         more.push(setting("schema", self.path.schema.clone(), "VARCHAR", "The schema of names without one"));
         more.push(setting("search_path", self.path.told(), "VARCHAR", "The schemas in which names are looked for"));
         told(self.base.config(), &self.engine, more)
@@ -257,7 +256,7 @@ impl Planner {
         self.path.tell_apart(&self.snapshot, &mut statement);
         names::resolve(state, &mut statement).await?;
         let null_order = state.config_options().sql_parser.default_null_ordering.clone();
-        let nulls_first = |ascends: bool| semantics::are_nulls_first(&null_order, ascends);
+        let nulls_first = |ascends: bool| forebay_settings::are_nulls_first(&null_order, ascends);
         written_calls::write_out(&mut statement).map_err(from_datafusion)?;
         written_frames::write_out(&mut statement, &nulls_first).map_err(from_datafusion)?;
         let target = inserted_table(&statement);

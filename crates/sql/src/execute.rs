@@ -130,7 +130,7 @@ impl Session {
     }
 
     /// A statement that no text says.
-    fn begin_untold(&self, transaction: &Arc<OpenTransaction>, activity: &str) -> Run<'_> {
+    pub(crate) fn begin_untold(&self, transaction: &Arc<OpenTransaction>, activity: &str) -> Run<'_> {
         let Base { state, settings } = lock(&self.base).clone();
         self.begin(transaction, state, activity, PlanKey { settings, text: String::new() }, Instant::now())
     }
@@ -158,10 +158,10 @@ impl Session {
 }
 
 /// How often a statement that is a transaction of its own is tried: each time that it fails another one has committed.
-const TRIES: u32 = 100;
+pub(crate) const TRIES: u32 = 100;
 
 /// What a query does.
-const SCANNING: &str = "scanning";
+pub(crate) const SCANNING: &str = "scanning";
 
 fn activity(command: &Command) -> &'static str {
     match command {

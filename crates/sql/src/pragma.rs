@@ -19,7 +19,6 @@ use crate::answer::Answer;
 use crate::lookup::find_name;
 use crate::run::Run;
 use crate::search_path::SearchPath;
-use crate::semantics;
 
 impl Run<'_> {
     /// SET variable = value.
@@ -31,7 +30,7 @@ impl Run<'_> {
             _ => {}
         }
         let engine = self.planner.engine();
-        self.session.set(|base| match semantics::set(base, variable, value) {
+        self.session.set(|base| match forebay_settings::set(base, variable, value) {
             Ok(true) => Ok(()),
             Ok(false) => settings::set(base, engine, variable, value),
             Err(error) => Err(error),
@@ -44,7 +43,7 @@ impl Run<'_> {
         if matches!(variable.to_lowercase().as_str(), "schema" | "search_path") {
             return self.use_schema(DEFAULT_SCHEMA);
         }
-        if let Some(value) = semantics::default_value(variable) {
+        if let Some(value) = forebay_settings::default_value(variable) {
             self.set(variable, value)?;
         } else {
             let (engine, threads) = (self.planner.engine(), self.session.shared.threads);

@@ -1,6 +1,9 @@
 //! A statement that is kept with what was found out about it, for runs with values.
 
+use std::sync::Arc;
+
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
+use forebay_point::KeptProgram;
 use forebay_syntax::parameters::Template;
 
 /// A statement that can be run with values for its parameters.
@@ -9,6 +12,8 @@ pub struct Prepared {
     pub(crate) template: Template,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) columns: Option<SchemaRef>,
+    /// What is known of it as a program; clones share it.
+    pub(crate) point: Arc<KeptProgram>,
 }
 
 /// A parameter of a statement.
@@ -30,5 +35,10 @@ impl Prepared {
     /// gives no rows; `None` where that is known only by running it.
     pub fn columns(&self) -> Option<&SchemaRef> {
         self.columns.as_ref()
+    }
+
+    /// Whether the last run found its rows by key, without a plan, or would have but for its values.
+    pub fn runs_by_key(&self) -> bool {
+        self.point.is_program()
     }
 }

@@ -8,13 +8,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use datafusion::arrow::datatypes::{DataType, Field, Schema, SchemaRef};
+use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::common::ScalarValue;
-use datafusion::common::tree_node::{TreeNode, TreeNodeRecursion};
 use datafusion::execution::SessionState;
-use datafusion::logical_expr::expr::Placeholder;
-use datafusion::logical_expr::utils::merge_schema;
-use datafusion::logical_expr::{DmlStatement, Expr, LogicalPlan};
+use datafusion::logical_expr::{DmlStatement, LogicalPlan};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
 use forebay_base::{Error, ErrorKind, Result};
@@ -23,6 +20,8 @@ use forebay_changes::inserted_query::inserted_table;
 use forebay_context::error::from_datafusion;
 use forebay_context::lock::lock;
 use forebay_engine::types::logical_type;
+use forebay_planning::parameters::parameter_types;
+use forebay_point::Named;
 use forebay_syntax::parameters::{Argument, Template};
 use forebay_syntax::parse::{self, Command};
 use forebay_syntax::types::shown_column_type;
@@ -41,8 +40,21 @@ impl Session {
         self.on_snapshot(|run| run.prepared(template, command))
     }
 
+    /// Runs a statement with values for its parameters: arrays of one value each, by name or in their order. `texts` gives the same as SQL.
+    pub fn execute_prepared(
+        &self,
+        prepared: &Prepared,
+        values: &[Named<'_>],
+        texts: impl FnOnce() -> Result<Vec<Argument>>,
+    ) -> Result<Answer> {
+        match self.by_key(prepared, values)? {
+            Some(answer) => Ok(answer),
+            None => self.execute_filled(prepared, texts()?),
+        }
+    }
+
     /// Runs a statement with values for its parameters, each written as SQL.
-    pub fn execute_prepared(&self, prepared: &Prepared, arguments: Vec<Argument>) -> Result<Answer> {
+    fn execute_filled(&self, prepared: &Prepared, arguments: Vec<Argument>) -> Result<Answer> {
         let values = prepared.template.ordered(arguments)?;
         let answer = self.execute(&prepared.template.filled(&values))?;
         Ok(match &prepared.columns {
@@ -82,7 +94,7 @@ impl Run<'_> {
             Error::new(ErrorKind::NotFound, format!("prepared statement {name} does not exist"))
                 .hint("PREPARE name AS … makes one, for this session")
         })?;
-        self.session.execute_prepared(&prepared, arguments)
+        self.session.execute_filled(&prepared, arguments)
     }
 
     /// DEALLOCATE name; of one that is not there, too, as in DuckDB.
@@ -115,7 +127,8 @@ impl Run<'_> {
             _ => (HashMap::new(), nothing()),
         };
         let parameter = |name: String| Parameter { data_type: types.get(&name).cloned().flatten(), name };
-        Ok(Prepared { template, parameters: names.into_iter().map(parameter).collect(), columns })
+        let parameters = names.into_iter().map(parameter).collect();
+        Ok(Prepared { template, parameters, columns, point: Arc::default() })
     }
 
     /// Types of the parameters by name, and columns, of a statement that DataFusion plans.
@@ -164,39 +177,6 @@ fn returns_rows(ast: &Ast) -> bool {
         Ast::Delete(delete) => delete.returning.is_some(),
         _ => false,
     }
-}
-
-/// Types that the places of parameters ask for, where they say so.
-fn parameter_types(plan: &LogicalPlan) -> Result<HashMap<String, DataType>> {
-    let mut types = HashMap::new();
-    let mut note = |expr: &Expr| {
-        expr.apply(|part| {
-            if let Expr::Placeholder(Placeholder { id, field: Some(field) }) = part
-                && !field.data_type().is_null()
-            {
-                types.entry(id.clone()).or_insert_with(|| field.data_type().clone());
-            }
-            Ok(TreeNodeRecursion::Continue)
-        })
-    };
-    let found = plan.apply_with_subqueries(|node| {
-        if let LogicalPlan::Limit(limit) = node {
-            for count in [&limit.skip, &limit.fetch].into_iter().flatten() {
-                let number = Field::new("", DataType::Int64, true);
-                if let Expr::Placeholder(Placeholder { id, field: None }) = &**count {
-                    let known = Placeholder { id: id.clone(), field: Some(Arc::new(number)) };
-                    note(&Expr::Placeholder(known))?;
-                }
-            }
-        }
-        let schema = merge_schema(&node.inputs());
-        node.apply_expressions(|expr| match expr.clone().infer_placeholder_types(&schema) {
-            Ok((known, _)) => note(&known),
-            Err(_) => note(expr),
-        })
-    });
-    found.map_err(from_datafusion)?;
-    Ok(types)
 }
 
 fn analysed_plan(state: &SessionState, plan: LogicalPlan) -> Result<LogicalPlan> {

@@ -8,7 +8,8 @@ use std::sync::{Arc, Mutex};
 
 use datafusion::execution::SessionState;
 use datafusion::execution::runtime_env::RuntimeEnv;
-use forebay_base::{Error, ErrorKind, Result};
+use forebay_base::{Durability, Error, ErrorKind, Result};
+use forebay_context::durability::SessionDurability;
 use forebay_context::error::worker_error;
 use forebay_context::functions::Functions;
 use forebay_context::lock::lock;
@@ -101,6 +102,11 @@ impl Session {
     pub fn timeline(&self) -> Option<Timeline> {
         let statement = lock(&self.running.statement).clone()?;
         statement.timeline().map(|recorder| recorder.timeline())
+    }
+
+    /// When the session's commits are acknowledged.
+    pub fn durability(&self) -> Durability {
+        SessionDurability::of(lock(&self.base).state.config())
     }
 
     /// A handle that cancels and watches the running statement.

@@ -25,7 +25,6 @@ use forebay_types::operands::Operands;
 use forebay_types::planned::Types;
 use forebay_types::zoned_functions::ZonedTimes;
 
-use crate::semantics;
 use forebay_system::CATALOG;
 
 /// Build sides up to this size are built once and shared, rather than both sides being repartitioned.
@@ -63,7 +62,7 @@ fn say_how_to_plan(options: &mut SqlParserOptions) {
     options.parse_float_as_decimal = true;
     // `forebay_subqueries::orders` knows which ones matter.
     options.enable_subquery_sort_elimination = false;
-    options.default_null_ordering = semantics::NULLS_LAST.to_owned();
+    options.default_null_ordering = forebay_settings::NULLS_LAST.to_owned();
 }
 
 /// DataFusion's state for a new session that runs on so many threads.

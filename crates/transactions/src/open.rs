@@ -152,6 +152,18 @@ impl OpenTransaction {
         Ok(value)
     }
 
+    /// Has rows looked up by key, and changed where it `writes`: in what this transaction sees, and beside others who do the same.
+    ///
+    /// # Errors
+    /// Those of `work`, and where it writes of [`OpenTransaction::check_writable`]; `Locked` in a database that is opened read-only.
+    pub fn rows_by_key<T>(&self, writes: bool, work: impl FnOnce(&mut Transaction) -> Result<T>) -> Result<T> {
+        if writes {
+            self.check_writable()?;
+        }
+        let mut state = self.state();
+        work(state.begun(&self.store, |base| self.store.begin_on(base))?)
+    }
+
     /// Takes the next `count` numbers of a sequence: at once and for good, whatever becomes of the transaction, but for a sequence that it
     /// has made itself.
     ///

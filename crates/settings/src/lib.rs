@@ -1,11 +1,13 @@
 //! Settings that change what queries mean, by DuckDB's names.
+//!
+//! Must not know: settings that say how work is done (`forebay_context::settings`), sessions.
+#![forbid(unsafe_code)]
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use datafusion::execution::SessionState;
 use forebay_base::{Error, Result};
-
 use forebay_context::error::from_datafusion;
 use forebay_context::identifier_case::IdentifierCase;
 use forebay_context::settings::{DescendingOrder, FirstRows, switch};

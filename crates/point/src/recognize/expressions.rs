@@ -1,0 +1,123 @@
+//! Conditions and expressions.
+
+use datafusion::sql::sqlparser::ast::{
+    BinaryOperator, CastKind, DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, TimezoneInfo,
+    UnaryOperator, Value, ValueWithSpan,
+};
+use forebay_base::{LogicalType, TimeUnit};
+use forebay_store::names_equal;
+
+use super::Reader;
+use crate::expression::{Arithmetic, Comparison, Condition, Expression, Typed};
+use crate::values::{Datum, Kind};
+
+impl Reader<'_> {
+    /// The conditions that all have to hold.
+    pub(super) fn conditions(&mut self, expr: &Expr, all: &mut Vec<Condition>) -> Option<()> {
+        match expr {
+            Expr::Nested(inner) => self.conditions(inner, all),
+            Expr::BinaryOp { left, op: BinaryOperator::And, right } => {
+                self.conditions(left, all)?;
+                self.conditions(right, all)
+            }
+            Expr::BinaryOp { left, op, right } => {
+                let comparison = match op {
+                    BinaryOperator::Eq => Comparison::Equal,
+                    BinaryOperator::NotEq => Comparison::NotEqual,
+                    BinaryOperator::Lt => Comparison::Less,
+                    BinaryOperator::LtEq => Comparison::LessOrEqual,
+                    BinaryOperator::Gt => Comparison::Greater,
+                    BinaryOperator::GtEq => Comparison::GreaterOrEqual,
+                    _ => return None,
+                };
+                all.push(self.condition(left, comparison, right)?);
+                Some(())
+            }
+            Expr::Between { expr, negated: false, low, high } => {
+                all.push(self.condition(expr, Comparison::GreaterOrEqual, low)?);
+                all.push(self.condition(expr, Comparison::LessOrEqual, high)?);
+                Some(())
+            }
+            _ => None,
+        }
+    }
+
+    fn condition(&mut self, left: &Expr, comparison: Comparison, right: &Expr) -> Option<Condition> {
+        let (left, right) = (self.expression(left)?, self.expression(right)?);
+        left.kind.is_comparable(&right.kind).then_some(Condition { left, comparison, right })
+    }
+
+    pub(super) fn expression(&mut self, expr: &Expr) -> Option<Typed> {
+        match expr {
+            Expr::Nested(inner) => self.expression(inner),
+            Expr::Identifier(_) | Expr::CompoundIdentifier(_) => {
+                let (table, column) = self.names.column(expr)?;
+                self.names.read(table, column)
+            }
+            Expr::Value(ValueWithSpan { value, .. }) => self.value(value),
+            Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match self.expression(expr)? {
+                Typed { expression: Expression::Literal(Datum::Integer(int)), kind } => {
+                    Some(Typed { expression: Expression::Literal(Datum::Integer(-int)), kind })
+                }
+                _ => None,
+            },
+            Expr::BinaryOp { left, op, right } => {
+                let operator = match op {
+                    BinaryOperator::Plus => Arithmetic::Plus,
+                    BinaryOperator::Minus => Arithmetic::Minus,
+                    BinaryOperator::Multiply => Arithmetic::Times,
+                    BinaryOperator::StringConcat => {
+                        let (left, right) = (self.expression(left)?, self.expression(right)?);
+                        let are_texts = left.kind == Kind::Text && right.kind == Kind::Text;
+                        let expression = Expression::Concatenation(Box::new(left), Box::new(right));
+                        return are_texts.then_some(Typed { expression, kind: Kind::Text });
+                    }
+                    _ => return None,
+                };
+                Typed::arithmetic(operator, self.expression(left)?, self.expression(right)?)
+            }
+            Expr::Cast {
+                kind: CastKind::Cast | CastKind::DoubleColon,
+                expr,
+                data_type: SqlType::Timestamp(None, TimezoneInfo::None),
+                array: false,
+                format: None,
+            } => {
+                let is_now = matches!(expr.to_string().to_lowercase().as_str(), "now()" | "current_timestamp");
+                self.needs_now |= is_now;
+                let kind = Kind::Other(LogicalType::Timestamp { unit: TimeUnit::Micro, zone: None });
+                is_now.then_some(Typed { expression: Expression::Now, kind })
+            }
+            Expr::Function(function) if names_equal(&function.name.to_string(), "left") => {
+                let shown = expr.to_string();
+                let (text, count) = shown.get("left(".len()..)?.strip_suffix(')')?.rsplit_once(", ")?;
+                let characters: usize = count.parse().ok()?;
+                let FunctionArguments::List(list) = &function.args else {
+                    return None;
+                };
+                let [first, _] = list.args.as_slice() else { return None };
+                let FunctionArg::Unnamed(FunctionArgExpr::Expr(first)) = first else { return None };
+                let argument = (first.to_string() == text).then(|| self.expression(first))??;
+                let is_text = argument.kind == Kind::Text;
+                let expression = Expression::Left(Box::new(argument), characters);
+                is_text.then_some(Typed { expression, kind: Kind::Text })
+            }
+            _ => None,
+        }
+    }
+
+    fn value(&self, value: &Value) -> Option<Typed> {
+        let literal = |value: Datum<'static>, kind| Some(Typed { expression: Expression::Literal(value), kind });
+        match value {
+            Value::Placeholder(name) => {
+                let name = name.strip_prefix('$')?;
+                let number = self.parameters.iter().position(|own| names_equal(own, name))?;
+                Some(Typed { expression: Expression::Parameter(number), kind: self.kinds.get(number)?.clone() })
+            }
+            Value::Number(digits, false) => literal(Datum::Integer(digits.parse().ok()?), Kind::Integer(None)),
+            Value::SingleQuotedString(text) => literal(Datum::Bytes(text.clone().into_bytes().into()), Kind::Text),
+            Value::Boolean(value) => literal(Datum::Integer((*value).into()), Kind::Other(LogicalType::Bool)),
+            _ => None,
+        }
+    }
+}
