@@ -339,6 +339,9 @@ pub(crate) struct Bench {
     /// How long the terminals of tpcc work [default: 10]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) seconds: Option<NonZeroU32>,
+    /// Run the transactions of tpcc as procedures in Rust, not as prepared statements
+    #[arg(long)]
+    pub(crate) procedures: bool,
     /// What runs pipelines besides the CPU: auto, cpu, gpu or emulated; floors are those of its memory and its link
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
@@ -365,7 +368,8 @@ impl Bench {
     /// Refuses options that say nothing together.
     fn check(&self) -> Result<(), clap::Error> {
         let measures_queries = matches!(self.benchmark, Measured::Queries(_));
-        let has_terminals = self.warehouses.is_some() || self.clients.is_some() || self.seconds.is_some();
+        let has_terminals =
+            self.warehouses.is_some() || self.clients.is_some() || self.seconds.is_some() || self.procedures;
         let has_experiments = self.plots.is_some() || !self.experiments.is_empty();
         let conflict = match self.benchmark {
             Measured::Tpcc if self.cold || self.throttle.is_some() => {
@@ -379,7 +383,7 @@ impl Bench {
             }
             Measured::Tpcc if has_experiments => "--experiment and --plots are for bench blocks, datapath and cache",
             Measured::Tpcc => return Ok(()),
-            _ if has_terminals => "--warehouses, --clients and --seconds are for bench tpcc",
+            _ if has_terminals => "--warehouses, --clients, --seconds and --procedures are for bench tpcc",
             Measured::Blocks if self.cold => "--cold measures queries, and blocks has experiments on data in memory",
             Measured::Datapath if self.cold => "--cold measures queries, and datapath chooses what is cold itself",
             Measured::Cache if self.cold => "--cold measures queries, and cache measures what stays in memory",
@@ -529,6 +533,7 @@ mod tests {
             "forebay bench ssb --db d --throttle 1GB",
             "forebay bench ssb --db d --warehouses 2",
             "forebay bench blocks --db d --clients 2",
+            "forebay bench ssb --db d --procedures",
             "forebay bench tpcc --db d --warehouses 0",
             "forebay bench tpcc --db d --cold",
             "forebay bench tpcc --db d --query q1",

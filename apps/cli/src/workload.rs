@@ -144,6 +144,7 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
                 json: bench_args.json,
                 threads: bench_args.threads,
                 memory_bytes: bench_args.memory,
+                procedures: bench_args.procedures,
             };
             with_stdout(|out| bench_tpcc(&options, out))
         }

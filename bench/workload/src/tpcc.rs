@@ -1,9 +1,10 @@
-//! TPC-C (revision 5.11): an order-entry database that terminals change, each through sessions and prepared statements as a program
-//! would. Nobody waits between transactions, and nobody audits: rates are transactions a second, never tpmC.
+//! TPC-C (revision 5.11): an order-entry database that terminals change, each through a session and prepared statements as a program
+//! would, or by calls of procedures in Rust. Nobody waits between transactions, and nobody audits: rates are transactions a second, never tpmC.
 //!
 //! The data of clause 4.3, the five transactions of clause 2 in their shares, and the twelve consistency conditions of clause 3.3.2,
 //! which are checked when the terminals are done. Must not know: command lines.
 
+mod calls;
 mod delivery;
 mod new_order;
 mod order_status;
@@ -53,6 +54,8 @@ pub struct TpccOptions {
     pub threads: Option<usize>,
     /// Memory budget of the database.
     pub memory_bytes: Option<u64>,
+    /// Transactions are procedures in Rust instead of statements.
+    pub procedures: bool,
 }
 
 /// Fills the database if need be, has the terminals work, reports, and checks the consistency conditions.
@@ -69,10 +72,11 @@ pub fn bench_tpcc(options: &TpccOptions, out: &mut dyn Write) -> Result<()> {
     let database = Database::open(&options.database, &open)?;
     population::prepare(&session(&database, options)?, options.warehouses, out)?;
     let terminals = format!(
-        "{} over {} for {} s, by prepared statements:",
+        "{} over {} for {} s, by {}:",
         counted(options.clients as u64, "terminal"),
         counted(options.warehouses.get().into(), "warehouse"),
-        options.duration.as_secs_f64()
+        options.duration.as_secs_f64(),
+        if options.procedures { "procedures in Rust" } else { "prepared statements" }
     );
     line(out, &terminals)?;
     let (tally, seconds) = work(&database, options)?;
@@ -102,7 +106,13 @@ fn session(database: &Database, options: &TpccOptions) -> Result<Session> {
 fn work(database: &Database, options: &TpccOptions) -> Result<(Tally, f64)> {
     let is_over = AtomicBool::new(false);
     let terminals = (0..options.clients)
-        .map(|client| Terminal::new(session(database, options)?, client, options.warehouses))
+        .map(|client| {
+            let session = session(database, options)?;
+            match options.procedures {
+                true => Terminal::calling(database, session.durability(), client, options.warehouses),
+                false => Terminal::new(session, client, options.warehouses),
+            }
+        })
         .collect::<Result<Vec<_>>>()?;
     let started = Instant::now();
     let tally = thread::scope(|scope| {
@@ -171,6 +181,7 @@ fn record(options: &TpccOptions, tally: &Tally, seconds: f64) -> serde_json::Val
         "benchmark": "tpcc",
         "warehouses": options.warehouses,
         "clients": options.clients,
+        "procedures": options.procedures,
         "settings": options.settings,
         "seconds": seconds,
         "transactions_per_second": tally.count() as f64 / seconds,

@@ -114,3 +114,5 @@ CREATE TABLE order_line (
     ol_dist_info CHAR(24) NOT NULL,
     PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number)
 );
+CREATE INDEX customer_by_name ON customer (c_w_id, c_d_id, c_last, c_first);
+CREATE INDEX orders_by_customer ON orders (o_w_id, o_d_id, o_c_id, o_id);

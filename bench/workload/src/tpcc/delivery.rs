@@ -22,8 +22,8 @@ pub(super) struct Delivery {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Input {
-    warehouse: i32,
-    carrier: i32,
+    pub(super) warehouse: i32,
+    pub(super) carrier: i32,
 }
 
 impl Procedure for Delivery {

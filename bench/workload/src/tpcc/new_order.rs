@@ -26,17 +26,17 @@ pub(super) struct NewOrder {
 
 #[derive(Debug, Clone)]
 pub(super) struct Input {
-    warehouse: i32,
-    district: i32,
-    customer: i32,
-    lines: Vec<Line>,
+    pub(super) warehouse: i32,
+    pub(super) district: i32,
+    pub(super) customer: i32,
+    pub(super) lines: Vec<Line>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Line {
-    item: i32,
-    supply_warehouse: i32,
-    quantity: i32,
+pub(super) struct Line {
+    pub(super) item: i32,
+    pub(super) supply_warehouse: i32,
+    pub(super) quantity: i32,
 }
 
 impl Procedure for NewOrder {

@@ -16,9 +16,9 @@ pub(super) struct OrderStatus {
 
 #[derive(Debug, Clone)]
 pub(super) struct Input {
-    warehouse: i32,
-    district: i32,
-    customer: CustomerInput,
+    pub(super) warehouse: i32,
+    pub(super) district: i32,
+    pub(super) customer: CustomerInput,
 }
 
 impl Procedure for OrderStatus {

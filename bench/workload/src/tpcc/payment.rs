@@ -24,12 +24,12 @@ pub(super) struct Payment {
 
 #[derive(Debug, Clone)]
 pub(super) struct Input {
-    warehouse: i32,
-    district: i32,
-    customer_warehouse: i32,
-    customer_district: i32,
-    customer: CustomerInput,
-    cents: i32,
+    pub(super) warehouse: i32,
+    pub(super) district: i32,
+    pub(super) customer_warehouse: i32,
+    pub(super) customer_district: i32,
+    pub(super) customer: CustomerInput,
+    pub(super) cents: i32,
 }
 
 impl Procedure for Payment {

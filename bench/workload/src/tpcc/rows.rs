@@ -2,7 +2,7 @@
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::{cast, concat_batches};
-use arrow::datatypes::{DataType, Decimal128Type, Int64Type};
+use arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
 use arrow::util::display::array_value_to_string;
 use forebay::{Error, Params, Prepared, Result, Session};
 
@@ -15,6 +15,9 @@ pub(super) fn execute(session: &Session, prepared: &Prepared, params: &Params) -
     let mut batches = Vec::new();
     while let Some(batch) = result.next_batch()? {
         batches.push(batch);
+    }
+    if let [_] = batches.as_slice() {
+        return Ok(Rows(batches.remove(0)));
     }
     // Batches know their columns better than a result that has not run.
     let schema = batches.first().map_or_else(|| result.schema(), RecordBatch::schema);
@@ -36,6 +39,9 @@ impl Rows {
         if row >= column.len() {
             return Err(Error::internal("TPC-C misses a row"));
         }
+        if let Some(integers) = column.as_primitive_opt::<Int32Type>() {
+            return Ok((!integers.is_null(row)).then(|| integers.value(row).into()));
+        }
         let integers = cast(&column.slice(row, 1), &DataType::Int64).map_err(|e| Error::internal(e.to_string()))?;
         let integers = integers.as_primitive::<Int64Type>();
         Ok((!integers.is_null(0)).then(|| integers.value(0)))
@@ -52,6 +58,10 @@ impl Rows {
         if row >= self.len() {
             return Err(Error::internal("TPC-C misses a row"));
         }
-        array_value_to_string(self.0.column(column), row).map_err(|error| Error::internal(error.to_string()))
+        let column = self.0.column(column);
+        if let Some(texts) = column.as_string_view_opt() {
+            return Ok(texts.value(row).to_owned());
+        }
+        array_value_to_string(column, row).map_err(|error| Error::internal(error.to_string()))
     }
 }

@@ -16,9 +16,9 @@ pub(super) struct StockLevel {
 
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Input {
-    warehouse: i32,
-    district: i32,
-    threshold: i32,
+    pub(super) warehouse: i32,
+    pub(super) district: i32,
+    pub(super) threshold: i32,
 }
 
 impl Procedure for StockLevel {

@@ -1,11 +1,13 @@
-//! A terminal: one session that runs one transaction after the other, and what it did.
+//! A terminal: it runs one transaction after the other, by a session's statements or by calls, and counts what it did.
 
 use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use forebay::{ErrorKind, Result, Session};
+use forebay::keyed::Transaction;
+use forebay::{Database, Durability, ErrorKind, Result, Session};
 
+use super::calls::Tables;
 use super::delivery::Delivery;
 use super::new_order::NewOrder;
 use super::order_status::OrderStatus;
@@ -104,11 +106,15 @@ impl Tally {
     }
 }
 
+/// What runs a terminal's transactions.
+enum Runner {
+    Statements(Box<Statements>),
+    Calls { database: Database, tables: Box<Tables>, durability: Durability },
+}
+
 /// One session with its statements.
-pub(super) struct Terminal {
+struct Statements {
     session: Session,
-    place: Place,
-    random: RowRandom,
     new_order: NewOrder,
     payment: Payment,
     order_status: OrderStatus,
@@ -116,9 +122,39 @@ pub(super) struct Terminal {
     stock_level: StockLevel,
 }
 
+/// One user.
+pub(super) struct Terminal {
+    runner: Runner,
+    place: Place,
+    random: RowRandom,
+}
+
 impl Terminal {
-    /// Terminals are dealt to warehouses, and to their districts, in turn.
+    /// One that runs prepared statements. Terminals are dealt to warehouses, and to their districts, in turn.
     pub(super) fn new(session: Session, client: usize, warehouses: NonZeroU32) -> Result<Self> {
+        let statements = Statements {
+            new_order: NewOrder::prepare(&session)?,
+            payment: Payment::prepare(&session)?,
+            order_status: OrderStatus::prepare(&session)?,
+            delivery: Delivery::prepare(&session)?,
+            stock_level: StockLevel::prepare(&session)?,
+            session,
+        };
+        Ok(Self::of(Runner::Statements(Box::new(statements)), client, warehouses))
+    }
+
+    /// One that runs procedures in Rust, whose commits are acknowledged like this.
+    pub(super) fn calling(
+        database: &Database,
+        durability: Durability,
+        client: usize,
+        warehouses: NonZeroU32,
+    ) -> Result<Self> {
+        let tables = Box::new(Tables::of(&database.transaction()?)?);
+        Ok(Self::of(Runner::Calls { database: database.clone(), tables, durability }, client, warehouses))
+    }
+
+    fn of(runner: Runner, client: usize, warehouses: NonZeroU32) -> Self {
         let (client, warehouses) = (client as u64, warehouses.get());
         let of_warehouse = client % u64::from(warehouses);
         let of_district = client / u64::from(warehouses) % DISTRICTS as u64;
@@ -127,16 +163,7 @@ impl Terminal {
             district: of_district as i32 + 1,
             warehouses: warehouses as i32,
         };
-        Ok(Self {
-            place,
-            random: RowRandom::new(SEED, Stream::Terminal, client),
-            new_order: NewOrder::prepare(&session)?,
-            payment: Payment::prepare(&session)?,
-            order_status: OrderStatus::prepare(&session)?,
-            delivery: Delivery::prepare(&session)?,
-            stock_level: StockLevel::prepare(&session)?,
-            session,
-        })
+        Self { runner, place, random: RowRandom::new(SEED, Stream::Terminal, client) }
     }
 
     /// Runs transactions until it is time, or somebody says that it is over.
@@ -151,14 +178,43 @@ impl Terminal {
     /// Runs one transaction to its end.
     pub(super) fn step(&mut self, tally: &mut Tally) -> Result<()> {
         let kind = Kind::draw(&mut self.random);
-        let Self { session, place, random, .. } = self;
-        let done = &mut tally.done[kind as usize];
-        let ending = match kind {
-            Kind::NewOrder => run(&self.new_order, session, *place, random, done),
-            Kind::Payment => run(&self.payment, session, *place, random, done),
-            Kind::OrderStatus => run(&self.order_status, session, *place, random, done),
-            Kind::Delivery => run(&self.delivery, session, *place, random, done),
-            Kind::StockLevel => run(&self.stock_level, session, *place, random, done),
+        let Self { runner, place, random } = self;
+        let (place, done) = (*place, &mut tally.done[kind as usize]);
+        let ending = match runner {
+            Runner::Statements(own) => {
+                let Statements { session, new_order, payment, order_status, delivery, stock_level } = &**own;
+                match kind {
+                    Kind::NewOrder => run::<NewOrder>(place, random, done, |input| by_sql(new_order, session, input)),
+                    Kind::Payment => run::<Payment>(place, random, done, |input| by_sql(payment, session, input)),
+                    Kind::OrderStatus => {
+                        run::<OrderStatus>(place, random, done, |input| by_sql(order_status, session, input))
+                    }
+                    Kind::Delivery => run::<Delivery>(place, random, done, |input| by_sql(delivery, session, input)),
+                    Kind::StockLevel => {
+                        run::<StockLevel>(place, random, done, |input| by_sql(stock_level, session, input))
+                    }
+                }
+            }
+            Runner::Calls { database, tables, durability } => {
+                let (database, durability) = (&*database, *durability);
+                match kind {
+                    Kind::NewOrder => run::<NewOrder>(place, random, done, |input| {
+                        by_calls(database, durability, |t| tables.new_order(t, input))
+                    }),
+                    Kind::Payment => run::<Payment>(place, random, done, |input| {
+                        by_calls(database, durability, |t| tables.payment(t, input))
+                    }),
+                    Kind::OrderStatus => run::<OrderStatus>(place, random, done, |input| {
+                        by_calls(database, durability, |t| tables.order_status(t, input))
+                    }),
+                    Kind::Delivery => run::<Delivery>(place, random, done, |input| {
+                        by_calls(database, durability, |t| tables.delivery(t, input))
+                    }),
+                    Kind::StockLevel => run::<StockLevel>(place, random, done, |input| {
+                        by_calls(database, durability, |t| tables.stock_level(t, input))
+                    }),
+                }
+            }
         };
         let ending = ending.map_err(|error| error.context(format!("transaction {}", kind.name())))?;
         tally.rolled_back += u64::from(ending == Ending::RollBack);
@@ -168,16 +224,15 @@ impl Terminal {
 
 /// Runs one transaction, again as long as others make it vain.
 fn run<P: Procedure>(
-    procedure: &P,
-    session: &Session,
     place: Place,
     random: &mut RowRandom,
     done: &mut Done,
+    once: impl Fn(&P::Input) -> Result<Ending>,
 ) -> Result<Ending> {
     let input = P::draw(place, random);
     let started = Instant::now();
     loop {
-        match once(procedure, session, &input) {
+        match once(&input) {
             Ok(ending) => {
                 done.seconds.push(started.elapsed().as_secs_f64());
                 return Ok(ending);
@@ -188,7 +243,7 @@ fn run<P: Procedure>(
     }
 }
 
-fn once<P: Procedure>(procedure: &P, session: &Session, input: &P::Input) -> Result<Ending> {
+fn by_sql<P: Procedure>(procedure: &P, session: &Session, input: &P::Input) -> Result<Ending> {
     run_sql(session, "BEGIN")?;
     let ending = procedure.run(session, input);
     match ending {
@@ -199,4 +254,19 @@ fn once<P: Procedure>(procedure: &P, session: &Session, input: &P::Input) -> Res
             Err(error)
         }
     }
+}
+
+fn by_calls(
+    database: &Database,
+    durability: Durability,
+    procedure: impl FnOnce(&mut Transaction) -> Result<Ending>,
+) -> Result<Ending> {
+    let mut transaction = database.transaction()?;
+    transaction.set_durability(durability);
+    let ending = procedure(&mut transaction)?;
+    match ending {
+        Ending::Commit => transaction.commit()?,
+        Ending::RollBack => transaction.roll_back(),
+    }
+    Ok(ending)
 }

@@ -1,5 +1,7 @@
 //! The population of one warehouse in memory, transactions on it, and changes that each break one condition.
 
+use forebay::Durability;
+
 use super::*;
 use crate::load::count;
 
@@ -20,11 +22,13 @@ fn the_population_is_that_of_the_specification_and_conditions_hold_after_transac
     check(&session).expect("a population without errors");
 
     let mut terminal = Terminal::new(database.session(), 0, NonZeroU32::MIN).expect("a terminal");
+    let mut calling = Terminal::calling(&database, Durability::Full, 1, NonZeroU32::MIN).expect("a terminal");
     let mut tally = Tally::default();
     for _ in 0..40 {
         terminal.step(&mut tally).expect("a transaction");
+        calling.step(&mut tally).expect("a transaction");
     }
-    assert_eq!(tally.count(), 40);
+    assert_eq!(tally.count(), 80);
     assert!(Kind::ALL.iter().all(|kind| tally.of(*kind).conflicts == 0), "nobody else is there");
     assert_eq!(rows("history"), 30_000 + tally.of(Kind::Payment).count());
     let new_orders = tally.of(Kind::NewOrder).count() - tally.rolled_back;
