@@ -64,11 +64,11 @@ impl Transaction {
             return Err(lost_base());
         }
         self.check_hot_conflicts(&now, &hot_beside)?;
-        let began_with = Arc::clone(&self.base);
         if now.commit != self.base.commit {
             self.working = Arc::new(self.merged(&now)?);
             let before = std::mem::replace(&mut self.base, now);
             self.failures = Some(failures);
+            self.check_deletions(&before, &self.base, &hot_beside)?;
             let mut changed = merge::changed_rows(&self.relied_on, &before, &self.base);
             changed.extend(self.relied_on.intersection(&hot_beside));
             changed.extend(merge::added_segments(&self.relied_on_segments, &before, &self.base));
@@ -77,7 +77,6 @@ impl Transaction {
                 return Ok(Some(self));
             }
         }
-        self.check_deletions(&began_with, &self.base, &hot_beside)?;
         self.change().next_object = inner.next_object.load(Ordering::Relaxed);
         self.change().commit = inner.line.next_number();
         self.raise_versions();
