@@ -109,10 +109,12 @@ impl Reader<'_> {
             }
             let mut stored = Vec::new();
             for column in all.clone() {
-                stored.push(match columns.iter().position(|own| *own == column) {
+                let value = match columns.iter().position(|own| *own == column) {
                     Some(at) => self.stored(&row[at], column)?,
                     None => self.null(column)?,
-                });
+                };
+                // There is no row whose columns could be meant.
+                stored.push(value.value.needs_only(&|_| false).then_some(value)?);
             }
             rows.push(stored);
         }
