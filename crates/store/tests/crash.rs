@@ -470,8 +470,9 @@ fn settle(machine: &Machine, seen: Model, known: &mut Knowledge) {
 /// A store that was just opened has no file too many or too few, and says so itself.
 fn check_files(machine: &Machine, store: &Store) {
     let catalog = store.catalog();
+    // Also segments of which all rows are deleted one by one.
     let mut named: Vec<_> =
-        catalog.tables().flat_map(|table| table.all_segments().filter(|s| !s.is_hot()).map(|s| s.path())).collect();
+        catalog.schema_tables().flat_map(|table| table.all_segments().map(|segment| segment.path())).collect();
     named.extend(catalog.facts().map(|fact| fact.path()));
     named.sort();
     let home = machine.home();

@@ -213,6 +213,11 @@ impl HotView {
         self.parts.get(&table).map(|part| &part.rows.rows.rows)
     }
 
+    /// The same with indexes and deletions.
+    pub(crate) fn hot_rows(&self, table: TableId) -> Option<&HotRows> {
+        self.parts.get(&table).map(|part| &part.rows.rows)
+    }
+
     /// Rows of a table's segments that transactions have deleted one by one.
     pub(crate) fn deletions(&self, table: TableId) -> Option<&Deletions> {
         self.parts.get(&table).map(|part| &part.rows.rows.deletions)

@@ -227,6 +227,22 @@ fn options_that_the_transaction_has_set_are_in_no_ones_way() {
 }
 
 #[test]
+fn a_table_that_had_hot_rows_is_changed_once_it_has_a_projection() {
+    let (_, store, id) = with_segment();
+    change(&store, |t| delete_one(1)(t, id)).expect("deleted");
+    store.freeze().expect("frozen");
+    let table = Arc::clone(store.catalog().table_by_id(id).expect("it"));
+    let order = vec![crate::OrderKey { hops: Vec::new(), column: ColumnId(0) }];
+    let definition =
+        crate::ProjectionDefinition { id: forebay_base::ProjectionId::TABLE, name: "p".into(), order, columns: None };
+    let copy = segment(&store, &[1, 3, 4, 5]).expect("a segment");
+    let add = |t: &mut Transaction| t.add_projection(id, definition, &table.segments.versions(), vec![copy]);
+    change(&store, add).expect("a projection");
+    change(&store, |t| t.add_column(id, column("more", LogicalType::Int32))).expect("a column");
+    assert!(!store.begin().expect("begun").takes_hot_rows(id));
+}
+
+#[test]
 fn who_goes_back_sees_what_was_there_though_nobody_had_looked() {
     let (_, store, id) = with_rows();
     let mut t = store.begin_on(store.catalog()).expect("begun");

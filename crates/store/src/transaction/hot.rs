@@ -199,10 +199,7 @@ impl Transaction {
 
     /// The same of the rows of some chunks.
     pub(crate) fn freeze_chunks(&mut self, id: TableId, chunks: &[u32]) -> Result<()> {
-        if self.working.hot.rows(id).is_none() {
-            return Ok(());
-        }
-        let hot = self.hot_rows_of(id)?;
+        let Some(hot) = self.working.hot.hot_rows(id).cloned() else { return Ok(()) };
         let rows = &hot.rows;
         let table = Arc::clone(self.stored_table(id)?);
         let store = Store { inner: Arc::clone(&self.inner) };
@@ -243,10 +240,7 @@ impl Transaction {
     /// # Errors
     /// Those of reading footers.
     pub(crate) fn mark_deletions(&mut self, id: TableId) -> Result<()> {
-        if self.working.hot.deletions(id).is_none() {
-            return Ok(());
-        }
-        let hot = self.hot_rows_of(id)?;
+        let Some(hot) = self.working.hot.hot_rows(id).cloned() else { return Ok(()) };
         let writes = self.hot_writes();
         let (deleted, ids) = hot.deletions.seen(writes.view())?;
         if ids.is_empty() {
