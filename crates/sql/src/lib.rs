@@ -41,7 +41,7 @@ mod retyping;
 pub(crate) mod run;
 pub mod running;
 pub mod search_path;
-pub mod send;
+mod send;
 mod sequences;
 pub mod session;
 mod state;
