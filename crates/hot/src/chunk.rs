@@ -19,6 +19,7 @@ use crate::bits::Bits;
 use crate::cell::{Cell, Row};
 use crate::column::Column;
 use crate::commits::{CommitNumber, FIRST_ID, Stamp, View};
+use crate::key::{behind_cell, is_key};
 use crate::marks::Marks;
 use crate::undo::{Existence, Record, Undo};
 
@@ -320,6 +321,67 @@ impl Chunk {
         true
     }
 
+    /// Whether the view sees a row, with values in these columns that make a key.
+    pub(crate) fn has_key(&self, view: View<'_>, position: usize, columns: &[usize], key: &[u8]) -> bool {
+        if position >= self.rows() {
+            return false;
+        }
+        let head = self.marks.head(position);
+        if head != 0 {
+            if !self.is_seen(view, position) {
+                return false;
+            }
+            let mut images = self.unseen(view, head).flat_map(|record| self.undo.images(record));
+            if images.any(|image| columns.contains(&image.column)) {
+                let mut row = Row::default();
+                self.read(view, position, columns.iter().copied(), &mut row);
+                let cells = row.cells().zip(columns).map(|(cell, column)| (cell, self.columns[*column].physical()));
+                return is_key(key, cells);
+            }
+        } else if !self.present.get(position) {
+            return false;
+        }
+        let mut rest = Some(key);
+        for column in columns.iter().map(|column| &self.columns[*column]) {
+            let Some(key) = rest else { return false };
+            rest = column.with(position, |cell| behind_cell(key, cell, column.physical()));
+        }
+        rest.is_some_and(<[u8]>::is_empty)
+    }
+
+    /// What the view's transaction has made of a row that it has written.
+    pub(crate) fn own_change(
+        &self,
+        view: View<'_>,
+        position: usize,
+        columns: &mut Vec<usize>,
+        row: &mut Row,
+    ) -> OwnChange {
+        columns.clear();
+        row.clear();
+        if position >= self.rows() || !self.present.get(position) {
+            return OwnChange::Gone;
+        }
+        let (mut number, mut is_new) = (self.marks.head(position), false);
+        while number != 0 {
+            let record = self.undo.record(number);
+            if self.undo.stamp(record) != view.own {
+                break;
+            }
+            is_new |= record.existence != Existence::Same;
+            columns.extend(self.undo.images(record).map(|image| image.column));
+            number = record.next;
+        }
+        if is_new {
+            columns.clear();
+            columns.extend(0..self.columns.len());
+        }
+        columns.sort_unstable();
+        columns.dedup();
+        columns.iter().for_each(|column| self.columns[*column].with(position, |cell| row.push(cell)));
+        if is_new { OwnChange::Row } else { OwnChange::Columns }
+    }
+
     /// Copies rows as the view sees them.
     pub(crate) fn scan(&self, view: View<'_>, rows: Range<usize>, columns: &[usize], batch: &mut Batch) {
         let rows = rows.start.min(self.rows())..rows.end.min(self.rows());
@@ -441,6 +503,17 @@ impl Chunk {
             marks: self.marks.bytes(),
         }
     }
+}
+
+/// What a transaction has made of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnChange {
+    /// It is not there any more.
+    Gone,
+    /// It is new.
+    Row,
+    /// It has other values in some columns.
+    Columns,
 }
 
 /// What all versions of a column of a chunk lie within, also those that are not committed or were rolled back.

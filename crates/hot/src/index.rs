@@ -14,16 +14,23 @@ use std::ops::Bound;
 use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use forebay_base::{Error, ErrorKind, Result};
+use smallvec::SmallVec;
 
 use crate::cell::{Cell, Row};
 use crate::chunk::Newest;
 use crate::commits::View;
-use crate::key::push_key;
+use crate::key::{is_key, push_key};
 use crate::row_id::RowId;
 use crate::table::HotTable;
 
 /// Entries that are looked at below the lock at a time, where there may be many.
 const STEP_ENTRIES: usize = 256;
+
+/// Bytes of a key: those of most beside each other in the nodes of the map, so that a look-up follows no pointer for each that it compares.
+type KeyBytes = SmallVec<[u8; KEY_BYTES]>;
+
+/// Four integers, each with its byte in front.
+const KEY_BYTES: usize = 36;
 
 /// Finds rows of a table by some of its columns.
 #[derive(Debug)]
@@ -31,7 +38,7 @@ pub struct KeyIndex {
     table: HotTable,
     columns: Vec<usize>,
     is_unique: bool,
-    entries: RwLock<BTreeMap<Box<[u8]>, Rows>>,
+    entries: RwLock<BTreeMap<KeyBytes, Rows>>,
 }
 
 /// Rows of one key: nearly always one.
@@ -157,8 +164,7 @@ impl KeyIndex {
     /// The row that has a key, as a view sees it; of several the first that was added.
     pub fn find(&self, view: View<'_>, key: &[u8]) -> Option<RowId> {
         let entries = self.read();
-        let mut row = Row::default();
-        entries.get(key)?.as_slice().iter().copied().find(|id| self.has_key(view, key, *id, &mut row))
+        entries.get(key)?.as_slice().iter().copied().find(|id| self.has_key(view, key, *id))
     }
 
     /// Calls `each` with the rows that a view sees whose keys lie within these bounds, in the order of the keys, until it says that it has
@@ -172,9 +178,9 @@ impl KeyIndex {
         (low, high): (Bound<&[u8]>, Bound<&[u8]>),
         mut each: impl FnMut(RowId) -> Result<bool>,
     ) -> Result<()> {
-        let (mut low, mut row) = (low.map(<[u8]>::to_vec), Row::default());
+        let mut low = low.map(<[u8]>::to_vec);
         loop {
-            let found: Vec<(Box<[u8]>, Vec<RowId>)> = {
+            let found: Vec<(KeyBytes, Vec<RowId>)> = {
                 let entries = self.read();
                 let from = low.as_ref().map(Vec::as_slice);
                 if is_empty(from, high) {
@@ -187,7 +193,7 @@ impl KeyIndex {
             low = Bound::Excluded(last.to_vec());
             for (key, rows) in &found {
                 for id in rows {
-                    if self.has_key(view, key, *id, &mut row) && !each(*id)? {
+                    if self.has_key(view, key, *id) && !each(*id)? {
                         return Ok(());
                     }
                 }
@@ -207,19 +213,20 @@ impl KeyIndex {
 
     /// Bytes of memory, about: keys, and what the map adds to each.
     pub fn memory_bytes(&self) -> usize {
-        const ENTRY_BYTES: usize = size_of::<(Box<[u8]>, Rows)>() * 3 / 2;
+        const ENTRY_BYTES: usize = size_of::<(KeyBytes, Rows)>() * 3 / 2;
         let several = |rows: &Rows| match rows {
             Rows::One(_) => 0,
             Rows::Several(rows) => rows.capacity() * size_of::<RowId>(),
         };
-        self.read().iter().map(|(key, rows)| key.len() + several(rows) + ENTRY_BYTES).sum()
+        let beside = |key: &KeyBytes| if key.spilled() { key.capacity() } else { 0 };
+        self.read().iter().map(|(key, rows)| beside(key) + several(rows) + ENTRY_BYTES).sum()
     }
 
     /// Drops entries that no version of their row bears out.
     pub fn sweep(&self) {
-        let mut low: Bound<Box<[u8]>> = Bound::Unbounded;
+        let mut low: Bound<KeyBytes> = Bound::Unbounded;
         loop {
-            let keys: Vec<Box<[u8]>> = {
+            let keys: Vec<KeyBytes> = {
                 let entries = self.read();
                 let range = entries.range::<[u8], _>((low.as_ref().map(AsRef::as_ref), Bound::Unbounded));
                 range.take(STEP_ENTRIES).map(|(key, _)| key.clone()).collect()
@@ -227,11 +234,11 @@ impl KeyIndex {
             let Some(last) = keys.last().cloned() else { return };
             let mut entries = self.write();
             for key in keys {
-                let Some(rows) = entries.get_mut(&key) else { continue };
+                let Some(rows) = entries.get_mut(key.as_slice()) else { continue };
                 let mut kept = rows.as_slice().to_vec();
                 kept.retain(|id| self.is_borne_out(&key, *id));
                 match kept.is_empty() {
-                    true => drop(entries.remove(&key)),
+                    true => drop(entries.remove(key.as_slice())),
                     false => *rows = Rows::of(kept),
                 }
             }
@@ -261,8 +268,8 @@ impl KeyIndex {
         }
     }
 
-    fn has_key(&self, view: View<'_>, key: &[u8], id: RowId, row: &mut Row) -> bool {
-        self.table.get_held(view, id, &self.columns, row) && self.is_key(key, row)
+    fn has_key(&self, view: View<'_>, key: &[u8], id: RowId) -> bool {
+        self.table.has_key(view, id, &self.columns, key)
     }
 
     /// Whether some version of a row may have a key: it has older ones, or the only one has it.
@@ -276,18 +283,14 @@ impl KeyIndex {
 
     /// Whether the columns of the index with these values are a key.
     fn is_key(&self, key: &[u8], row: &Row) -> bool {
-        let mut own = Vec::with_capacity(key.len());
-        for (cell, column) in row.cells().zip(&self.columns) {
-            push_key(&mut own, cell, self.table.types()[*column]);
-        }
-        own == key
+        is_key(key, row.cells().zip(self.columns.iter().map(|column| self.table.types()[*column])))
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<Box<[u8]>, Rows>> {
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<KeyBytes, Rows>> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<Box<[u8]>, Rows>> {
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<KeyBytes, Rows>> {
         self.entries.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -37,6 +37,12 @@ pub fn push_key(key: &mut Vec<u8>, cell: Cell<'_>, physical: PhysicalType) {
 }
 
 fn push_fixed(key: &mut Vec<u8>, bits: u128, physical: PhysicalType) {
+    let (bytes, width) = ordered(bits, physical);
+    key.extend_from_slice(&bytes[size_of::<u128>() - width..]);
+}
+
+/// The bytes of a fixed value whose order is that of the values: so many of the last ones.
+fn ordered(bits: u128, physical: PhysicalType) -> ([u8; size_of::<u128>()], usize) {
     let width = physical.width().unwrap_or(size_of::<u128>());
     let sign = 1_u128 << (8 * width - 1);
     let ordered = match physical {
@@ -44,7 +50,38 @@ fn push_fixed(key: &mut Vec<u8>, bits: u128, physical: PhysicalType) {
         PhysicalType::U8 | PhysicalType::U16 | PhysicalType::U32 | PhysicalType::U64 => bits,
         _ => bits ^ sign,
     };
-    key.extend_from_slice(&ordered.to_be_bytes()[size_of::<u128>() - width..]);
+    (ordered.to_be_bytes(), width)
+}
+
+/// What follows a value in a key that begins with it; `None` where it begins otherwise.
+pub(crate) fn behind_cell<'k>(key: &'k [u8], cell: Cell<'_>, physical: PhysicalType) -> Option<&'k [u8]> {
+    let (tag, mut rest) = key.split_first()?;
+    if *tag != if cell == Cell::Null { NULL } else { VALUE } {
+        return None;
+    }
+    match cell {
+        Cell::Null => Some(rest),
+        Cell::Fixed(bits) => {
+            let (bytes, width) = ordered(bits, physical);
+            rest.strip_prefix(&bytes[size_of::<u128>() - width..])
+        }
+        Cell::Bytes(string) => {
+            for byte in string {
+                rest = rest.strip_prefix(std::slice::from_ref(byte))?;
+                if *byte == 0 {
+                    rest = rest.strip_prefix(&[u8::MAX])?;
+                }
+            }
+            rest.strip_prefix(&[0, 0])
+        }
+    }
+}
+
+/// Whether these values, with their types, make a key.
+pub(crate) fn is_key<'c>(key: &[u8], cells: impl IntoIterator<Item = (Cell<'c>, PhysicalType)>) -> bool {
+    let mut cells = cells.into_iter();
+    let rest = cells.try_fold(key, |rest, (cell, physical)| behind_cell(rest, cell, physical));
+    rest.is_some_and(<[u8]>::is_empty)
 }
 
 /// The least bytes above all that begin with these: where a range of keys with a common beginning ends. `None` where there are none.
@@ -124,6 +161,11 @@ mod tests {
             let (a, b) = (row(0), row(3));
             let by_value = a.iter().zip(&b).map(|((a, _), (b, _))| order(a, b)).find(|order| order.is_ne());
             prop_assert_eq!(key(&a).cmp(&key(&b)), by_value.unwrap_or(Ordering::Equal));
+            // Keys are compared with rows value by value.
+            let rest = b.iter().try_fold(key(&a).as_slice(), |rest, (value, physical)| {
+                behind_cell(rest, Cell::of(value.as_ref(), *physical), *physical)
+            }).map(<[u8]>::len);
+            prop_assert_eq!(rest == Some(0), key(&a) == key(&b));
             // What begins like a row lies between its beginning and the end of that.
             let start = key(&a[..1]);
             let end = end_of_prefix(&start).expect("a key begins with 0 or 1");

@@ -42,7 +42,7 @@ pub use batch::{Batch, BatchColumn};
 pub use bits::Bits;
 pub use cell::{Cell, Row};
 pub use changes::{ChangedRow, Changes};
-pub use chunk::{Change, ColumnBounds, MemoryBytes, Newest};
+pub use chunk::{Change, ColumnBounds, MemoryBytes, Newest, OwnChange};
 pub use commits::{CommitNumber, Commits, Snapshot, TransactionId, View};
 pub use fixed::Fixed;
 pub use index::KeyIndex;

@@ -16,7 +16,7 @@ use forebay_base::{Error, ErrorKind, PhysicalType, Result};
 
 use crate::batch::Batch;
 use crate::cell::{Cell, Row};
-use crate::chunk::{Change, Chunk, ColumnBounds, MemoryBytes, Newest, Writer, Written};
+use crate::chunk::{Change, Chunk, ColumnBounds, MemoryBytes, Newest, OwnChange, Writer, Written};
 use crate::chunk_list::ChunkList;
 use crate::commits::{Commits, FIRST_ID, TransactionId, View};
 use crate::row_id::RowId;
@@ -225,10 +225,25 @@ impl HotTable {
         self.shared.chunk(chunk).map_or_else(Vec::new, |chunk| read(chunk).version_ranges())
     }
 
+    /// What a transaction has made of a row that it has written, seen by its own view. `columns` are those of which values are read into `out`.
+    ///
+    /// # Errors
+    /// `Internal` where the chunk was released.
+    pub fn own_change(&self, view: View<'_>, row: RowId, columns: &mut Vec<usize>, out: &mut Row) -> Result<OwnChange> {
+        let Some(chunk) = self.shared.read_chunk(view, row.chunk())? else { return Ok(OwnChange::Gone) };
+        Ok(chunk.own_change(view, row.position(), columns, out))
+    }
+
     /// As [`HotTable::get`], but that no row of a chunk that was released is seen.
-    pub(crate) fn get_held(&self, view: View<'_>, row: RowId, columns: &[usize], out: &mut Row) -> bool {
+    pub fn get_held(&self, view: View<'_>, row: RowId, columns: &[usize], out: &mut Row) -> bool {
         let chunk = self.shared.held_chunk(row.chunk());
         chunk.is_some_and(|chunk| chunk.read(view, row.position(), columns.iter().copied(), out))
+    }
+
+    /// Whether a view sees a row of a chunk that was not released, with values in these columns that make a key.
+    pub(crate) fn has_key(&self, view: View<'_>, row: RowId, columns: &[usize], key: &[u8]) -> bool {
+        let chunk = self.shared.held_chunk(row.chunk());
+        chunk.is_some_and(|chunk| chunk.has_key(view, row.position(), columns, key))
     }
 
     /// Reads columns of a row's newest version into `out`, whoever has written it; what it is to a view. Nothing is read where it is gone.

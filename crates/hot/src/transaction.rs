@@ -72,6 +72,18 @@ impl Transaction {
         rows
     }
 
+    /// The numbers of the tables of which it has written rows.
+    pub fn written_tables(&self) -> Vec<u64> {
+        let mut tables = Vec::with_capacity(self.tables.len());
+        for (table, _) in &self.writes {
+            let number = self.tables[*table as usize].number();
+            if !tables.contains(&number) {
+                tables.push(number);
+            }
+        }
+        tables
+    }
+
     /// Marks this moment.
     pub fn savepoint(&mut self) -> Savepoint {
         self.floor = self.writes.len();

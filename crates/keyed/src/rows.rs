@@ -52,17 +52,21 @@ impl<'t> KeyedRows<'t> {
     /// # Errors
     /// `Input` for values of other types than the columns have.
     pub fn keys_with(table: &KeyedTable, columns: &KeyColumns, values: &[Cell<'_>]) -> Result<KeyRange> {
+        Self::check_types(table, columns, values)?;
         let mut low = Vec::with_capacity(9 * values.len());
         for (cell, position) in values.iter().zip(columns.positions()) {
-            let physical = table.columns()[*position].1.physical();
-            if !cell.fits(physical) {
-                let message = format!("a key of table {} is of another type than its column", table.name());
-                return Err(Error::input(message));
-            }
-            push_key(&mut low, *cell, physical);
+            push_key(&mut low, *cell, table.columns()[*position].1.physical());
         }
         let high = end_of_prefix(&low);
         Ok((low, high))
+    }
+
+    fn check_types(table: &KeyedTable, columns: &KeyColumns, values: &[Cell<'_>]) -> Result<()> {
+        let fits = |(cell, position): (&Cell<'_>, &usize)| cell.fits(table.columns()[*position].1.physical());
+        match values.iter().zip(columns.positions()).all(fits) {
+            true => Ok(()),
+            false => Err(Error::input(format!("a key of table {} is of another type than its column", table.name()))),
+        }
     }
 
     /// The row with these values in all columns of a PRIMARY KEY or UNIQUE constraint, by its number.
@@ -75,10 +79,14 @@ impl<'t> KeyedRows<'t> {
             let (name, columns) = (table.name(), columns.positions().len());
             return Err(Error::input(format!("a key of table {name} has {columns} values, not {}", values.len())));
         }
-        let (low, high) = Self::keys_with(table, columns, values)?;
+        Self::check_types(table, columns, values)?;
         if let Some(id) = self.transaction.find_hot(table.id, key, values)? {
             return Ok(Some(KeyedRow::Hot(id)));
         }
+        if self.segments(table)?.segments.is_empty() {
+            return Ok(None);
+        }
+        let (low, high) = Self::keys_with(table, columns, values)?;
         let found = self.stored(table, columns, (values, (None, None)), (&low, high.as_deref()), 1)?;
         Ok(found.first().map(|(_, row)| KeyedRow::Stored(*row)))
     }
