@@ -27,6 +27,17 @@ pub const DEFAULT_SCHEMA: &str = "main";
 /// All schemas, tables and views at one moment.
 #[derive(Debug, Clone, Default)]
 pub struct Catalog {
+    /// Shared by catalogs between which nothing but hot rows has changed.
+    pub(crate) objects: Arc<Objects>,
+    /// Commits since the database was made.
+    pub(crate) commit: u64,
+    /// Hot rows, which the tables of `objects` do not have.
+    pub(crate) hot: HotView,
+}
+
+/// What there is in a database, but for hot rows.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Objects {
     /// By folded name.
     pub(crate) schemas: BTreeMap<String, Arc<Schema>>,
     pub(crate) tables: BTreeMap<TableId, Arc<TableSnapshot>>,
@@ -40,16 +51,12 @@ pub struct Catalog {
     pub(crate) sequences: BTreeMap<(String, String), Arc<Sequence>>,
     /// By folded names of schema and type.
     pub(crate) types: BTreeMap<(String, String), Arc<NamedType>>,
-    /// Commits since the database was made.
-    pub(crate) commit: u64,
     /// The commit that changed something besides rows last, of those since the database was opened.
     pub(crate) schema_commit: u64,
     /// Id of the next schema, table, view, macro, sequence or type.
     pub(crate) next_object: u64,
     /// Where segments are besides the database's own directory.
     pub(crate) directories: Arc<DataDirectories>,
-    /// Hot rows, which `tables` does not have.
-    pub(crate) hot: HotView,
 }
 
 /// A schema, by its id and its name as given.
@@ -249,17 +256,17 @@ impl View {
 impl Catalog {
     /// Names of all schemas, in order.
     pub fn schemas(&self) -> impl Iterator<Item = &str> {
-        self.schemas.values().map(|schema| schema.name.as_str())
+        self.objects.schemas.values().map(|schema| schema.name.as_str())
     }
 
     /// Whether there is such a schema.
     pub fn has_schema(&self, schema: &str) -> bool {
-        self.schemas.contains_key(&fold(schema))
+        self.objects.schemas.contains_key(&fold(schema))
     }
 
     /// The table of this name, if there is one.
     pub fn table(&self, schema: &str, name: &str) -> Option<&Arc<TableSnapshot>> {
-        match self.names.get(&key(schema, name))? {
+        match self.objects.names.get(&key(schema, name))? {
             Named::Table(id) => self.table_by_id(*id),
             Named::View(_) => None,
         }
@@ -267,12 +274,12 @@ impl Catalog {
 
     /// The table with this id, if it is there.
     pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableSnapshot>> {
-        self.tables.get(&id).map(|frozen| self.hot.table(frozen))
+        self.objects.tables.get(&id).map(|frozen| self.hot.table(frozen))
     }
 
     /// All tables, in order of schema and name.
     pub fn tables(&self) -> impl Iterator<Item = &Arc<TableSnapshot>> {
-        self.names.values().filter_map(|named| match named {
+        self.objects.names.values().filter_map(|named| match named {
             Named::Table(id) => self.table_by_id(*id),
             Named::View(_) => None,
         })
@@ -280,7 +287,7 @@ impl Catalog {
 
     /// The view of this name, if there is one.
     pub fn view(&self, schema: &str, name: &str) -> Option<&Arc<View>> {
-        match self.names.get(&key(schema, name))? {
+        match self.objects.names.get(&key(schema, name))? {
             Named::Table(_) => None,
             Named::View(view) => Some(view),
         }
@@ -288,7 +295,7 @@ impl Catalog {
 
     /// All views, in order of schema and name.
     pub fn views(&self) -> impl Iterator<Item = &Arc<View>> {
-        self.names.values().filter_map(|named| match named {
+        self.objects.names.values().filter_map(|named| match named {
             Named::Table(_) => None,
             Named::View(view) => Some(view),
         })
@@ -296,32 +303,32 @@ impl Catalog {
 
     /// The macro of this name and kind, if there is one.
     pub fn macro_of(&self, kind: MacroKind, schema: &str, name: &str) -> Option<&Arc<Macro>> {
-        self.macros.get(&macro_key(kind, schema, name))
+        self.objects.macros.get(&macro_key(kind, schema, name))
     }
 
     /// The sequence of this name, if there is one.
     pub fn sequence(&self, schema: &str, name: &str) -> Option<&Arc<Sequence>> {
-        self.sequences.get(&key(schema, name))
+        self.objects.sequences.get(&key(schema, name))
     }
 
     /// All sequences, in order of schema and name.
     pub fn sequences(&self) -> impl Iterator<Item = &Arc<Sequence>> {
-        self.sequences.values()
+        self.objects.sequences.values()
     }
 
     /// The type of this name, if there is one.
     pub fn named_type(&self, schema: &str, name: &str) -> Option<&Arc<NamedType>> {
-        self.types.get(&key(schema, name))
+        self.objects.types.get(&key(schema, name))
     }
 
     /// All types with names, in order of schema and name.
     pub fn named_types(&self) -> impl Iterator<Item = &Arc<NamedType>> {
-        self.types.values()
+        self.objects.types.values()
     }
 
     /// All macros, those that stand for values first, in order of schema and name.
     pub fn macros(&self) -> impl Iterator<Item = &Arc<Macro>> {
-        self.macros.values()
+        self.objects.macros.values()
     }
 
     /// Commits since the database was made: equal numbers, equal catalogs.
@@ -331,9 +338,21 @@ impl Catalog {
 
     /// Every segment of every table and projection.
     pub(crate) fn segments(&self) -> impl Iterator<Item = &Arc<Segment>> {
-        self.tables.values().flat_map(|table| table.all_segments())
+        self.objects.tables.values().flat_map(|table| table.all_segments())
     }
 
+    /// What it has but for hot rows, to be changed.
+    pub(crate) fn objects_mut(&mut self) -> &mut Objects {
+        Arc::make_mut(&mut self.objects)
+    }
+
+    /// Whether nothing but hot rows has changed between it and another one.
+    pub(crate) fn has_objects_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.objects, &other.objects)
+    }
+}
+
+impl Objects {
     /// The schema of this name.
     pub(crate) fn schema(&self, name: &str) -> Result<&Arc<Schema>> {
         self.schemas
@@ -357,7 +376,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// As [`Catalog::bind`], for a macro.
+    /// As [`Objects::bind`], for a macro.
     pub(crate) fn bind_macro(&mut self, new: Macro) -> Result<()> {
         check_name(&new.name)?;
         self.schema(&new.schema)?;
@@ -370,7 +389,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// As [`Catalog::bind`], for a sequence.
+    /// As [`Objects::bind`], for a sequence.
     pub(crate) fn bind_sequence(&mut self, new: Sequence) -> Result<()> {
         check_name(&new.name)?;
         self.schema(&new.schema)?;
@@ -383,7 +402,7 @@ impl Catalog {
         Ok(())
     }
 
-    /// As [`Catalog::bind`], for a type.
+    /// As [`Objects::bind`], for a type.
     pub(crate) fn bind_type(&mut self, new: NamedType) -> Result<()> {
         check_name(&new.name)?;
         self.schema(&new.schema)?;

@@ -1,26 +1,59 @@
 //! A checkpoint: the manifest gets what the redo log has, small files get their places in folders, and the log begins anew.
 //!
+//! ```text
+//! begin     with the writer's turn: the log is synced and set aside, later commits go to a new file of it
+//! finish    beside those who commit: small files, the manifest with the hot rows of that moment; then the old log goes
+//! ```
+//!
 //! Invariants: files are durable before the manifest relies on them, and the manifest before the log goes; so a power loss at any point
-//! leaves the old manifest with its log, or the new one. Until it has succeeded, small files are read from memory. Must not know: tables.
+//! leaves the old manifest with its logs, or the new one with the later log. Until it has succeeded, small files are read from memory. Must not
+//! know: tables.
 
 use std::collections::BTreeSet;
-
-use forebay_base::{DirectoryId, ErrorKind, Result, TableId};
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use crate::commit_log::replace_manifest;
+use forebay_base::{DirectoryId, ErrorKind, Result, TableId};
+
+use crate::catalog::Catalog;
+use crate::checkpointed::Checkpointed;
+use crate::hot::HotRowId;
+use crate::rows::Rows;
 use crate::store::{Inner, Store, WriterTurn};
 use crate::volume::{FilePlace, SEGMENTS_DIRECTORY, Volume, locked};
 
+/// Logs that have grown so many times as long as one is due at wait for the checkpoint.
+const MOST_LOGS: u64 = 4;
+
 impl Store {
-    /// Writes the manifest and begins the redo log anew. Commits wait meanwhile; readers do not.
+    /// Writes the manifest and begins the redo log anew. Commits wait until the log is synced, and not for the manifest.
     ///
     /// # Errors
     /// `OutOfSpace` and others of writing: then all is as it was, in the log.
     pub fn checkpoint(&self) -> Result<()> {
+        self.checkpoint_beside(|| ())
+    }
+
+    /// The same; `meanwhile` is called once commits of others do not wait any more.
+    ///
+    /// # Errors
+    /// As [`Store::checkpoint`].
+    pub fn checkpoint_beside(&self, meanwhile: impl FnOnce()) -> Result<()> {
         self.check_writable()?;
-        let _turn = WriterTurn::take(&self.inner);
-        checkpoint(&self.inner)
+        let inner = &self.inner;
+        // Nobody has to wait for one that is being made already.
+        drop(locked(&inner.checkpointed));
+        let turn = WriterTurn::take(inner);
+        inner.line.drain(inner);
+        let mut checkpointed = locked(&inner.checkpointed);
+        let Some(begun) = begin(inner)? else {
+            drop((checkpointed, turn));
+            meanwhile();
+            return Ok(());
+        };
+        drop(turn);
+        meanwhile();
+        finish(inner, &mut checkpointed, begun)
     }
 
     /// Puts the hot rows of all tables into segments. Those of a table that a transaction is changing stay as they are.
@@ -39,27 +72,6 @@ impl Store {
         }
         self.inner.hot.tidy();
         Ok(())
-    }
-
-    /// Makes a checkpoint where the log has grown long, and puts hot rows into segments that nobody has changed since the last one. What stands
-    /// in its way is tried again when the log has grown as much again.
-    pub(crate) fn checkpoint_if_due(&self) {
-        let inner = &self.inner;
-        if inner.log_bytes.load(Ordering::Relaxed) < inner.checkpoint_at.load(Ordering::Relaxed) {
-            return;
-        }
-        let turn = WriterTurn::take(inner);
-        // Somebody else may have made it meanwhile.
-        let bytes = inner.log_bytes.load(Ordering::Relaxed);
-        if bytes < inner.checkpoint_at.load(Ordering::Relaxed) {
-            return;
-        }
-        let made = checkpoint(inner);
-        drop(turn);
-        match made {
-            Ok(()) => self.freeze_cold(),
-            Err(_) => inner.checkpoint_at.store(bytes + inner.volume.limits.log_bytes, Ordering::Relaxed),
-        }
     }
 
     /// Puts hot rows into segments that have not been changed since this was done last, chunk by chunk: who meanwhile changes a row keeps that
@@ -89,35 +101,102 @@ impl Store {
     }
 }
 
-/// The same for who has the writer's turn, or is the last one.
+/// Has a checkpoint made where the log has grown long, and hot rows put into segments that nobody has changed since the last one.
+pub(crate) fn checkpoint_if_due(inner: &Arc<Inner>) {
+    let bytes = inner.log_bytes.load(Ordering::Relaxed);
+    if bytes < inner.volume.limits.log_bytes {
+        return;
+    }
+    match inner.volume.limits.beside_others && inner.maintenance.request(inner, maintain) {
+        true if bytes >= MOST_LOGS * inner.volume.limits.log_bytes => inner.maintenance.wait(),
+        true => {}
+        false => maintain(inner),
+    }
+}
+
+/// Makes the checkpoint that is due. What stands in its way is tried again when the log has grown as much again.
+fn maintain(inner: &Arc<Inner>) {
+    let is_due = || inner.log_bytes.load(Ordering::Relaxed) >= inner.volume.limits.log_bytes;
+    // Most of it is durable before anybody has to wait for that.
+    let log = if is_due() { locked(&inner.written).log.as_ref().map(|log| log.file()) } else { return };
+    if let Some(Err(error)) = log.map(|file| file.sync()) {
+        return inner.volume.fail(&error);
+    }
+    let turn = WriterTurn::take(inner);
+    inner.line.drain(inner);
+    // Somebody else may be making one, or have made it.
+    let Ok(mut checkpointed) = inner.checkpointed.try_lock() else { return };
+    let begun = if is_due() { begin(inner) } else { Ok(None) };
+    drop(turn);
+    if let Ok(Some(begun)) = begun
+        && finish(inner, &mut checkpointed, begun).is_ok()
+    {
+        drop(checkpointed);
+        Store::internal(inner).freeze_cold();
+    }
+}
+
+/// Makes a checkpoint, for who has the writer's turn or is the last one.
 pub(crate) fn checkpoint(inner: &Inner) -> Result<()> {
     inner.line.drain(inner);
+    let mut checkpointed = locked(&inner.checkpointed);
+    match begin(inner)? {
+        Some(begun) => finish(inner, &mut checkpointed, begun),
+        None => Ok(()),
+    }
+}
+
+/// A checkpoint that has begun.
+struct Begun {
+    catalog: Arc<Catalog>,
+    rows: Rows,
+    /// Hot rows that have changed since the one before.
+    hot: Vec<HotRowId>,
+    /// Files of the log that go.
+    logs: Vec<String>,
+}
+
+/// Begins one of everything that is committed, for who has the writer's turn while nobody is in line; `None` where the manifest has all of it.
+fn begin(inner: &Inner) -> Result<Option<Begun>> {
     let volume = &inner.volume;
     volume.check_writable()?;
     let mut written = locked(&inner.written);
-    let written = &mut *written;
-    if written.log.is_none() && written.found_logs.is_empty() {
-        return Ok(());
+    if written.log.is_none() && written.old_logs.is_empty() {
+        return Ok(None);
     }
-    // HEAD is to tell of no commit that a power loss could take.
+    // HEAD is to tell of no commit that a power loss could take, and no log is to begin before the one before it is durable.
     written.sync_log(volume)?;
     let catalog = inner.catalog();
-    let places = catalog.segments().map(|segment| segment.data_file().place());
-    let small: Vec<FilePlace> = places.filter(|place| volume.small_file(*place).is_some()).collect();
-    write_files(volume, &small).inspect_err(|_| remove_files(volume, &small))?;
     written.head.refresh()?;
     written.head.sync().inspect_err(|error| volume.fail(error))?;
     written.head.note(catalog.commit)?;
     written.head.sync().inspect_err(|error| volume.fail(error))?;
-    replace_manifest(inner, written, inner.line.rows())?;
+    let log = written.log.take().map(|log| log.path());
+    written.old_logs.extend(log);
+    inner.log_bytes.store(0, Ordering::Relaxed);
+    let (hot, logs) = (written.hot_changed.take(), written.old_logs.clone());
+    Ok(Some(Begun { catalog, rows: inner.line.rows(), hot, logs }))
+}
+
+/// Writes what has begun. Where that fails all is as it was, in the logs.
+fn finish(inner: &Inner, checkpointed: &mut Checkpointed, begun: Begun) -> Result<()> {
+    let Begun { catalog, rows, hot, logs } = begun;
+    let volume = &inner.volume;
+    let places = catalog.segments().map(|segment| segment.data_file().place());
+    let small: Vec<FilePlace> = places.filter(|place| volume.small_file(*place).is_some()).collect();
+    let made = write_files(volume, &small)
+        .inspect_err(|_| remove_files(volume, &small))
+        .and_then(|()| checkpointed.replace(inner, rows, &hot, &catalog));
+    if let Err(error) = made {
+        locked(&inner.written).hot_changed.add(&hot);
+        return Err(error);
+    }
     small.iter().for_each(|place| volume.forget_small_file(*place));
-    let done = written.log.take().map(|log| log.path());
-    for path in written.found_logs.drain(..).chain(done) {
+    locked(&inner.written).old_logs.retain(|path| !logs.contains(path));
+    for path in logs {
         // What stays has nothing that the manifest lacks.
         let _later_checkpoints_skip_it = volume.disk.remove(&path);
     }
-    inner.log_bytes.store(0, Ordering::Relaxed);
-    inner.checkpoint_at.store(volume.limits.log_bytes, Ordering::Relaxed);
     Ok(())
 }
 

@@ -11,12 +11,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use forebay_base::{Context, Durability, Error, ErrorKind, Result, TableId};
+use forebay_base::{Durability, Error, ErrorKind, Result, TableId};
 
 use crate::catalog::Catalog;
-use crate::head::{FORMAT_VERSION, Head};
-use crate::hot::HotChanges;
-use crate::manifest::{HotUpdate, Manifest};
+use crate::head::Head;
+use crate::hot::{ChangedRows, HotCommit};
 use crate::outcome::Outcome;
 use crate::redo_log::{RedoLog, redo_path};
 use crate::redo_record;
@@ -25,25 +24,22 @@ use crate::store::Inner;
 use crate::transaction::Files;
 use crate::volume::{Volume, locked};
 
-/// What is on disk besides segments, changed by whoever writes commits, and by checkpoints.
+/// What is on disk of commits since the last checkpoint, changed by whoever writes commits, and by checkpoints.
 #[derive(Debug)]
 pub(crate) struct Written {
-    pub(crate) manifest: Manifest,
     pub(crate) head: Head,
-    /// The rows that the manifest's file has, and the format that they are of.
-    pub(crate) manifest_rows: Rows,
-    pub(crate) manifest_version: u32,
-    /// Tables that have hot rows in the manifest's file, and what has become of hot rows since.
-    pub(crate) hot_tables: BTreeSet<TableId>,
-    pub(crate) hot_changes: HotChanges,
     /// The file that takes records, once there are some.
     pub(crate) log: Option<RedoLog>,
-    /// Names of files of the log that others have left, of which a checkpoint has still to be made.
-    pub(crate) found_logs: Vec<String>,
+    /// Names of other files of the log, which the manifest's file does not have everything of.
+    pub(crate) old_logs: Vec<String>,
+    /// Whether the manifest's file is of the newest format.
+    pub(crate) is_newest_format: bool,
     /// What commits in the log have dropped that are not durable yet.
     pub(crate) dropped: Vec<Files>,
     /// The last commit in the log.
     pub(crate) last_commit: u64,
+    /// Hot rows that have changed since the last checkpoint.
+    pub(crate) hot_changed: ChangedRows,
 }
 
 impl Written {
@@ -83,14 +79,6 @@ struct LineState {
     failures: u64,
     /// By table the last commit in line that has changed hot rows of it.
     hot_changed: BTreeMap<TableId, u64>,
-}
-
-/// What a commit does to hot rows.
-#[derive(Debug, Default)]
-pub(crate) struct HotCommit {
-    /// Makes them visible.
-    pub(crate) writes: Option<forebay_hot::Transaction>,
-    pub(crate) changes: HotChanges,
 }
 
 /// A commit in line.
@@ -163,10 +151,10 @@ impl Line {
         let mut state = locked(&self.state);
         let changes = rows::update(&mut state.rows, base, working, next_file);
         let files = small.iter().map(|(place, file)| (*place, &**file));
-        let record = redo_record::encode((working.commit, base.commit), &changes, &hot.changes, files);
+        let record = redo_record::encode((working.commit, base.commit), &changes, &hot.record, files);
         state.newest = Arc::clone(working);
         state.last_number = working.commit;
-        state.hot_changed.extend(hot.changes.keys().map(|(table, _)| (*table, working.commit)));
+        state.hot_changed.extend(hot.tables.iter().map(|table| (table.id(), working.commit)));
         let catalog = Arc::clone(working);
         state.waiting.push(Waiting { record, catalog, hot, added, dropped, durability, outcome: Arc::clone(&outcome) });
         Place { outcome }
@@ -244,13 +232,10 @@ impl LineState {
     /// Makes the first commits of a batch visible, which were written; or takes commits back, and what builds on them.
     fn finish(&mut self, inner: &Inner, mut batch: Vec<Waiting>, committed: usize, outcome: Outcome) {
         let others = batch.split_off(committed);
-        let changed: BTreeSet<TableId> =
-            batch.iter().flat_map(|commit| commit.hot.changes.keys()).map(|(table, _)| *table).collect();
-        for writes in batch.iter_mut().filter_map(|commit| commit.hot.writes.take()) {
-            writes.commit();
-        }
+        let has_hot_changes = batch.iter().any(|commit| !commit.hot.rows.is_empty());
+        batch.iter_mut().for_each(|commit| commit.hot.make_visible());
         if let Some(last) = batch.last() {
-            let visible = inner.with_hot_rows(&last.catalog, &changed);
+            let visible = inner.with_hot_rows(&last.catalog, has_hot_changes);
             if Arc::ptr_eq(&self.newest, &last.catalog) {
                 self.newest = Arc::clone(&visible);
             }
@@ -295,9 +280,12 @@ pub(crate) fn lost_base() -> Error {
 /// Writes the records of these commits, and makes them durable as soon as they ask for that. Gives how many of them are committed, and what
 /// became of the others.
 fn write(inner: &Inner, batch: &[Waiting]) -> (usize, Outcome) {
+    if let Err(error) = inner.volume.check_writable().and_then(|()| keep_older_programs_out(inner)) {
+        return (0, Outcome::Failed(error));
+    }
     let mut written = locked(&inner.written);
     let written = &mut *written;
-    let log = match inner.volume.check_writable().and_then(|()| log_for(inner, written, &batch[0])) {
+    let log = match log_for(inner, written, &batch[0]) {
         Ok(log) => log,
         Err(error) => return (0, Outcome::Failed(error)),
     };
@@ -310,9 +298,7 @@ fn write(inner: &Inner, batch: &[Waiting]) -> (usize, Outcome) {
     let Some(last) = batch.last() else { return (0, outcome) };
     written.last_commit = last.catalog.commit;
     written.dropped.extend(batch.iter().map(|commit| commit.dropped.clone()));
-    for commit in batch {
-        written.hot_changes.extend(commit.hot.changes.iter().map(|(row, values)| (*row, values.clone())));
-    }
+    batch.iter().for_each(|commit| written.hot_changed.add(&commit.hot.rows));
     let synced = match batch.iter().map(|commit| commit.durability).min_by_key(|durability| urgency(*durability)) {
         None | Some(Durability::Off) => Ok(()),
         Some(Durability::Within(time)) => inner.syncer.sync_within(time).or_else(|_| written.sync_log(&inner.volume)),
@@ -354,43 +340,33 @@ fn append(log: &mut RedoLog, batch: &[Waiting]) -> (usize, Outcome) {
     (appended, outcome)
 }
 
-/// The file that takes the records of this commit and later ones. Where there is none yet, older programs are kept from it first.
+/// Makes a manifest of an older format one of the newest, before there is a log beside it.
+fn keep_older_programs_out(inner: &Inner) -> Result<()> {
+    if locked(&inner.written).is_newest_format {
+        return Ok(());
+    }
+    let mut checkpointed = locked(&inner.checkpointed);
+    let mut written = locked(&inner.written);
+    written.head.refresh()?;
+    written.head.sync().inspect_err(|error| inner.volume.fail(error))?;
+    let catalog = inner.catalog();
+    // It has no hot rows, of which older programs know nothing.
+    checkpointed.replace(inner, rows::encode(&catalog, inner.next_file.load(Ordering::Relaxed)), &[], &catalog)?;
+    written.is_newest_format = true;
+    Ok(())
+}
+
+/// The file that takes the records of this commit and later ones.
 fn log_for<'w>(inner: &Inner, written: &'w mut Written, first: &Waiting) -> Result<&'w mut RedoLog> {
     if written.log.is_none() {
         written.head.refresh()?;
         written.head.sync().inspect_err(|error| inner.volume.fail(error))?;
-        if written.manifest_version != FORMAT_VERSION {
-            let base = inner.catalog();
-            let rows = rows::encode(&base, inner.next_file.load(Ordering::Relaxed));
-            replace_manifest(inner, written, rows)?;
-        }
         let number = first.catalog.commit;
-        if written.found_logs.contains(&redo_path(number)) {
+        if written.old_logs.contains(&redo_path(number)) {
             // No commit in it is whole.
             inner.volume.disk.remove(&redo_path(number))?;
         }
         written.log = Some(RedoLog::create(&inner.volume, number)?);
     }
     written.log.as_mut().ok_or_else(|| Error::internal("the redo log was just made"))
-}
-
-/// Replaces the rows of the manifest's file by `rows`, and makes its hot rows those of the same commit, in one durable step.
-pub(crate) fn replace_manifest(inner: &Inner, written: &mut Written, rows: Rows) -> Result<()> {
-    let is_gone = |id: &TableId| !rows.contains_key(&rows::key(rows::ROW_TABLE, id.0));
-    let changed = written.hot_changes.keys().map(|(table, _)| *table);
-    let (gone, tables): (BTreeSet<_>, BTreeSet<_>) =
-        changed.chain(written.hot_tables.iter().copied()).partition(is_gone);
-    let hot = HotUpdate { changes: Some(&written.hot_changes), gone: gone.into_iter().collect() };
-    match written.manifest.commit(&written.manifest_rows, &rows, &hot) {
-        Outcome::Committed => {
-            (written.manifest_rows, written.manifest_version) = (rows, FORMAT_VERSION);
-            (written.hot_tables, written.hot_changes) = (tables, HotChanges::new());
-            Ok(())
-        }
-        Outcome::Failed(error) => Err(error),
-        Outcome::Unknown(error) => {
-            inner.volume.fail(&error);
-            Err(error).context(|| "reopening the database shows what the manifest holds")
-        }
-    }
 }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use forebay_base::checksum::crc32c;
 use forebay_base::{ColumnId, Context, DirectoryId, Error, ErrorKind, FactId, Result, TableId, limits};
 
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Objects};
 use crate::data_file::DataFile;
 use crate::serial::{Reader, Writer};
 use crate::transaction::Transaction;
@@ -303,7 +303,7 @@ fn header_page(id: FactId) -> Vec<u8> {
 impl Catalog {
     /// All facts, by id; also those of kinds that this program does not know.
     pub fn facts(&self) -> impl Iterator<Item = &Arc<Fact>> {
-        self.facts.values()
+        self.objects.facts.values()
     }
 
     /// The facts about a table, by id, whether they are [current](FactDefinition::is_current) or not.
@@ -313,9 +313,11 @@ impl Catalog {
 
     /// The fact with this id, if it is there.
     pub fn fact(&self, id: FactId) -> Option<&Arc<Fact>> {
-        self.facts.get(&id)
+        self.objects.facts.get(&id)
     }
+}
 
+impl Objects {
     /// Takes out the facts that were made from a table that goes.
     pub(crate) fn forget_facts_of(&mut self, table: TableId) {
         self.facts.retain(|_, fact| !fact.definition.is_from(table));

@@ -16,7 +16,7 @@ use forebay_disk::{Disk, DiskFile, OpenMode};
 use redb::backends::InMemoryBackend;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError};
 
-use crate::hot::{FoundHotRows, HotChanges};
+use crate::hot::{FoundHotRows, HotRowId};
 use crate::outcome::Outcome;
 use crate::rows::{KEY_BYTES, Key, ROW_HOT, Rows};
 use forebay_hot::RowId;
@@ -50,12 +50,19 @@ pub(crate) struct ManifestRows {
     pub(crate) hot: FoundHotRows,
 }
 
-/// What a commit changes of hot rows.
-#[derive(Debug, Default)]
+/// What becomes of hot rows.
 pub(crate) struct HotUpdate<'h> {
-    pub(crate) changes: Option<&'h HotChanges>,
+    /// Those that may have changed.
+    pub(crate) changed: &'h [HotRowId],
+    /// The bytes of one of them; `None` where it is not there any more.
+    pub(crate) bytes: &'h dyn Fn(HotRowId) -> Option<Vec<u8>>,
     /// Tables that have none any more.
     pub(crate) gone: Vec<TableId>,
+}
+
+impl HotUpdate<'_> {
+    /// Nothing.
+    pub(crate) const NOTHING: HotUpdate<'static> = HotUpdate { changed: &[], bytes: &|_| None, gone: Vec::new() };
 }
 
 /// The manifest of an open database.
@@ -79,7 +86,7 @@ impl Manifest {
     /// Makes the file of a new database, with `rows` in it; durable but for the directory entry.
     pub(crate) fn create(&mut self, rows: &Rows) -> Result<()> {
         self.disk.open(MANIFEST_PATH, OpenMode::Create)?;
-        match self.commit(&Rows::new(), rows, &HotUpdate::default()) {
+        match self.commit(&Rows::new(), rows, &HotUpdate::NOTHING) {
             Outcome::Committed => Ok(()),
             Outcome::Failed(error) | Outcome::Unknown(error) => Err(error),
         }
@@ -134,11 +141,11 @@ impl Live {
             for (key, row) in new.iter().filter(|(key, row)| old.get(*key) != Some(row)) {
                 table.insert(key.as_slice(), row.as_slice()).map_err(failure)?;
             }
-            for (id, values) in hot.changes.into_iter().flatten() {
+            for id in hot.changed {
                 let key = hot_key(*id);
-                match values {
+                match (hot.bytes)(*id) {
                     Some(values) => {
-                        drop(table.insert(key.as_slice(), sealed(&key, values).as_slice()).map_err(failure)?)
+                        drop(table.insert(key.as_slice(), sealed(&key, &values).as_slice()).map_err(failure)?)
                     }
                     None => drop(table.remove(key.as_slice()).map_err(failure)?),
                 }

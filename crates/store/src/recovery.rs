@@ -3,12 +3,12 @@
 //! Invariants: nothing is written here; the same files give the same answer, however often that is interrupted. What is returned has been
 //! verified as the rows of one commit. Must not know: what rows mean.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use forebay_base::{Context, Result};
+use forebay_base::{Context, Result, TableId};
 use forebay_disk::Disk;
 
-use crate::hot::{FoundHotRows, HotChanges};
+use crate::hot::{ChangedRows, FoundHotRows};
 use crate::manifest::{self, MANIFEST_PATH, ManifestRows};
 use crate::redo_log::{CutTail, FoundLog, read_logs};
 use crate::redo_record::{self, Replay};
@@ -26,9 +26,11 @@ pub(crate) struct Found {
     /// The rows that the manifest's file has, and the format that they are of.
     pub(crate) manifest_rows: Rows,
     pub(crate) manifest_version: u32,
-    /// Hot rows, and what the log has changed of them.
+    /// Tables that the manifest's file has hot rows of.
+    pub(crate) hot_tables: BTreeSet<TableId>,
+    /// Hot rows, and those that the log has changed.
     pub(crate) hot_rows: FoundHotRows,
-    pub(crate) hot_changes: HotChanges,
+    pub(crate) hot_changed: ChangedRows,
     /// Files of segments that are in the log.
     pub(crate) small_files: BTreeMap<FilePlace, SmallFile>,
     pub(crate) logs: Vec<FoundLog>,
@@ -62,13 +64,15 @@ pub(crate) fn load_durable(disk: &dyn Disk) -> Result<Found> {
 }
 
 fn found(disk: &dyn Disk, in_manifest: ManifestRows) -> Result<Found> {
-    let ManifestRows { rows: manifest_rows, hot: mut hot_rows } = in_manifest;
+    let ManifestRows { rows: manifest_rows, hot } = in_manifest;
+    let hot_tables = hot.keys().map(|(table, _)| *table).collect();
     let of_file = rows::verify(&manifest_rows).context(|| format!("file {MANIFEST_PATH}"))?;
     let logs = read_logs(disk)?;
     let mut replay = Replay {
         rows: manifest_rows.clone(),
         commit: of_file.commit,
-        hot: HotChanges::new(),
+        hot,
+        hot_changed: ChangedRows::default(),
         files: BTreeMap::new(),
         commits: 0,
     };
@@ -79,13 +83,7 @@ fn found(disk: &dyn Disk, in_manifest: ManifestRows) -> Result<Found> {
         }
     }
     replay.keep_named_files();
-    let Replay { rows, commits, hot: hot_changes, files: small_files, .. } = replay;
-    for (row, values) in &hot_changes {
-        match values {
-            Some(values) => drop(hot_rows.insert(*row, values.clone())),
-            None => drop(hot_rows.remove(row)),
-        }
-    }
+    let Replay { rows, commits, hot: hot_rows, hot_changed, files: small_files, .. } = replay;
     let root = match commits {
         0 => of_file,
         _ => rows::verify(&rows).context(|| "the redo log does not fit the manifest")?,
@@ -97,7 +95,18 @@ fn found(disk: &dyn Disk, in_manifest: ManifestRows) -> Result<Found> {
         cut: logs.iter().filter_map(|log| log.cut.clone()).collect(),
     };
     let manifest_version = of_file.version;
-    Ok(Found { rows, root, manifest_rows, manifest_version, hot_rows, hot_changes, small_files, logs, report })
+    Ok(Found {
+        rows,
+        root,
+        manifest_rows,
+        manifest_version,
+        hot_tables,
+        hot_rows,
+        hot_changed,
+        small_files,
+        logs,
+        report,
+    })
 }
 
 fn replay_frame(replay: &mut Replay, records: &[u8]) -> Result<()> {

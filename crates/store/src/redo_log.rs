@@ -19,7 +19,9 @@ use crate::volume::Volume;
 /// First bytes of a file.
 pub(crate) const REDO_MAGIC: [u8; 8] = *b"FBAYREDO";
 /// Layout of the file.
-pub(crate) const REDO_VERSION: u32 = 1;
+pub(crate) const REDO_VERSION: u32 = 2;
+/// The oldest one that is read.
+pub(crate) const REDO_VERSION_OLDEST: u32 = 1;
 /// Bytes of the header: magic, version, number, checksum.
 const REDO_FIELDS_BYTES: usize = 24;
 /// Where the first frame begins.
@@ -97,6 +99,11 @@ impl RedoLog {
     /// Bytes so far.
     pub(crate) fn bytes(&self) -> u64 {
         self.end
+    }
+
+    /// The file, for who makes it durable as far as it is, beside others.
+    pub(crate) fn file(&self) -> Arc<dyn DiskFile> {
+        Arc::clone(&self.file)
     }
 
     /// The file's name.
@@ -281,9 +288,9 @@ fn check_header(bytes: &[u8], number: u64) -> Result<()> {
     if magic != REDO_MAGIC || crc != crc32c(&head[..REDO_FIELDS_BYTES - size_of::<u32>()]) {
         return Err(reader.wrong("magic or checksum do not match"));
     }
-    if version != REDO_VERSION {
+    if !(REDO_VERSION_OLDEST..=REDO_VERSION).contains(&version) {
         let message = format!(
-            "the redo log was written by a newer Forebay (version {version}, this program reads {REDO_VERSION})"
+            "the redo log was written by a newer Forebay (version {version}, this program reads {REDO_VERSION_OLDEST} to {REDO_VERSION})"
         );
         return Err(Error::new(ErrorKind::Version, message).hint("Upgrade Forebay"));
     }

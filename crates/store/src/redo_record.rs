@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use forebay_base::{DirectoryId, Error, Result, SegmentId, TableId};
 use forebay_hot::RowId;
 
-use crate::hot::HotChanges;
+use crate::hot::{ChangedRows, FoundHotRows, HOT_COLUMNS, HOT_GONE, HOT_WHOLE, HotRecord, HotRowId, with_columns};
 use crate::rows::{self, KEY_BYTES, Key, ROW_HOT, ROW_SEGMENT, RowChanges, Rows, key};
 use crate::serial::{Reader, Writer};
 use crate::small_file::SmallFile;
@@ -21,31 +21,31 @@ pub(crate) struct Record {
     /// The commit before it.
     pub(crate) previous: u64,
     changes: RowChanges,
-    hot: HotChanges,
+    hot: Vec<(HotRowId, HotChange)>,
     files: Vec<(FilePlace, SmallFile)>,
+}
+
+/// What becomes of a hot row.
+#[derive(Debug)]
+enum HotChange {
+    Gone,
+    Row(Vec<u8>),
+    /// Other values of some columns.
+    Columns(Vec<u8>),
 }
 
 /// The bytes of a record.
 pub(crate) fn encode<'f>(
     (commit, previous): (u64, u64),
     changes: &RowChanges,
-    hot: &HotChanges,
+    hot: &HotRecord,
     files: impl ExactSizeIterator<Item = (FilePlace, &'f SmallFile)>,
 ) -> Vec<u8> {
     let mut record = Writer::default();
     record.u64(commit);
     record.u64(previous);
-    record.count(changes.len() + hot.len());
-    for (number, ((table, row), values)) in (0..).zip(hot) {
-        record.bytes.extend_from_slice(&key(ROW_HOT, number));
-        record.u8(1);
-        let mut change = Writer::default();
-        change.u64(table.0);
-        change.u64(row.0);
-        change.u8(u8::from(values.is_some()));
-        change.bytes.extend_from_slice(values.as_deref().unwrap_or_default());
-        record.blob(&change.bytes);
-    }
+    record.count(changes.len() + hot.count);
+    record.bytes.extend_from_slice(&hot.bytes);
     for (key, row) in changes {
         record.bytes.extend_from_slice(key);
         record.u8(u8::from(row.is_some()));
@@ -65,7 +65,7 @@ pub(crate) fn encode<'f>(
 /// Takes the next record from those of a frame.
 pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Record> {
     let (commit, previous) = (reader.u64()?, reader.u64()?);
-    let (mut changes, mut hot) = (RowChanges::new(), HotChanges::new());
+    let (mut changes, mut hot) = (RowChanges::new(), Vec::new());
     for _ in 0..reader.count(KEY_BYTES + 1)? {
         let key: Key = reader.take(KEY_BYTES)?.try_into().map_err(|_| reader.wrong("a key is cut"))?;
         let row = if reader.flag()? { Some(reader.blob()?) } else { None };
@@ -73,8 +73,13 @@ pub(crate) fn decode(reader: &mut Reader<'_>) -> Result<Record> {
             Some(change) if key[0] == ROW_HOT => {
                 let mut change = Reader::new(change, "a change of a hot row");
                 let row = (TableId(change.u64()?), RowId(change.u64()?));
-                let values = if change.flag()? { Some(change.rest().to_vec()) } else { None };
-                hot.insert(row, values);
+                let becomes = match change.u8()? {
+                    HOT_GONE => HotChange::Gone,
+                    HOT_WHOLE => HotChange::Row(change.rest().to_vec()),
+                    HOT_COLUMNS => HotChange::Columns(change.rest().to_vec()),
+                    _ => return Err(change.wrong("it is of an unknown kind")),
+                };
+                hot.push((row, becomes));
             }
             row => changes.push((key, row.map(<[u8]>::to_vec))),
         }
@@ -97,8 +102,9 @@ pub(crate) struct Replay {
     pub(crate) rows: Rows,
     /// The commit that they are of.
     pub(crate) commit: u64,
-    /// What became of hot rows.
-    pub(crate) hot: HotChanges,
+    /// Hot rows, and those of them that have changed or are gone.
+    pub(crate) hot: FoundHotRows,
+    pub(crate) hot_changed: ChangedRows,
     /// Small files that are named, and others that were.
     pub(crate) files: BTreeMap<FilePlace, SmallFile>,
     /// Commits that were replayed.
@@ -120,7 +126,19 @@ impl Replay {
             return Err(Error::corrupt(message).hint("Files of the database are missing; restore it from a backup"));
         }
         rows::apply(&changes, &mut self.rows);
-        self.hot.extend(hot);
+        for (row, change) in hot {
+            match change {
+                HotChange::Gone => drop(self.hot.remove(&row)),
+                HotChange::Row(bytes) => drop(self.hot.insert(row, bytes)),
+                HotChange::Columns(columns) => {
+                    let missing =
+                        || Error::corrupt(format!("commit {commit} changes hot {}, which is not there", row.1));
+                    let known = self.hot.get_mut(&row).ok_or_else(missing)?;
+                    *known = with_columns(known, &columns)?;
+                }
+            }
+            self.hot_changed.add(&[row]);
+        }
         self.files.extend(files);
         self.commit = commit;
         self.commits += 1;

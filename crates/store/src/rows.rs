@@ -15,10 +15,13 @@ use std::sync::Arc;
 use forebay_base::checksum::crc32c;
 use forebay_base::{ColumnId, Context, Error, FactId, LogicalType, Result, SegmentId, TableId, limits};
 
-use crate::catalog::{Catalog, Column, Constraint, Macro, MacroKind, Named, NamedType, Schema, Table, View, fold};
+use crate::catalog::{
+    Catalog, Column, Constraint, Macro, MacroKind, Named, NamedType, Objects, Schema, Table, View, fold,
+};
 use crate::data_directories::{DataDirectories, DatabaseId};
 use crate::fact::Fact;
 use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
+use crate::hot::HotView;
 use crate::options::TableOptions;
 use crate::projection::{self, Projection};
 use crate::segment::Segment;
@@ -141,6 +144,10 @@ pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
 
 /// Makes rows of `now` of those of `before`; what was changed. It costs what has changed, and a look at the checksum of every row.
 pub(crate) fn update(rows: &mut Rows, before: &Catalog, now: &Catalog, next_file: u64) -> RowChanges {
+    if now.has_objects_of(before) {
+        let root = raised_root(rows, now.commit, next_file);
+        return Vec::from_iter(root.into_iter().map(|root| (key(ROW_ROOT, 0), Some(root))));
+    }
     let unchanged = Unchanged::between(before, now);
     let (mut old, mut new) = (Rows::new(), Rows::new());
     encode_but(before, &unchanged, &mut old);
@@ -155,6 +162,21 @@ pub(crate) fn update(rows: &mut Rows, before: &Catalog, now: &Catalog, next_file
     changes
 }
 
+/// Makes the root of rows that have not changed that of another commit; what it is now.
+fn raised_root(rows: &mut Rows, commit: u64, next_file: u64) -> Option<Vec<u8>> {
+    /// Where in the root the commit stands, and the id of the next file.
+    const COMMIT_AT: usize = 4;
+    const NEXT_FILE_AT: usize = 20;
+    let root_key = key(ROW_ROOT, 0);
+    let root = rows.get_mut(&root_key)?;
+    root[COMMIT_AT..COMMIT_AT + size_of::<u64>()].copy_from_slice(&commit.to_le_bytes());
+    root[NEXT_FILE_AT..NEXT_FILE_AT + size_of::<u64>()].copy_from_slice(&next_file.to_le_bytes());
+    let payload = root.len() - CRC_BYTES;
+    let crc = row_crc(&root_key, &root[..payload]);
+    root[payload..].copy_from_slice(&crc.to_le_bytes());
+    Some(root.clone())
+}
+
 /// Changes rows as a commit did.
 pub(crate) fn apply(changes: &RowChanges, rows: &mut Rows) {
     for (key, row) in changes {
@@ -167,7 +189,7 @@ pub(crate) fn apply(changes: &RowChanges, rows: &mut Rows) {
 
 /// Adds the rows of a catalog but for the root and what is unchanged.
 fn encode_but(catalog: &Catalog, unchanged: &Unchanged, rows: &mut Rows) {
-    for schema in catalog.schemas.values() {
+    for schema in catalog.objects.schemas.values() {
         let mut row = Writer::default();
         row.blob(schema.name.as_bytes());
         seal(rows, key(ROW_SCHEMA, schema.id), row);
@@ -201,7 +223,7 @@ fn encode_but(catalog: &Catalog, unchanged: &Unchanged, rows: &mut Rows) {
         row.blob(named.definition.as_bytes());
         seal(rows, key(ROW_TYPE, named.id), row);
     }
-    for table in catalog.tables.values().filter(|table| !unchanged.tables.contains(&table.id)) {
+    for table in catalog.objects.tables.values().filter(|table| !unchanged.tables.contains(&table.id)) {
         seal(rows, key(ROW_TABLE, table.id.0), encode_table(table));
         for (place, segment) in placed(table, unchanged) {
             if unchanged.segments.is_empty() || !unchanged.segments.contains(&(place, Arc::as_ptr(segment))) {
@@ -213,11 +235,11 @@ fn encode_but(catalog: &Catalog, unchanged: &Unchanged, rows: &mut Rows) {
             seal(rows, key(ROW_PROJECTIONS, table.id.0), projection::encode(&table.projections));
         }
     }
-    if !catalog.directories.paths.is_empty() {
+    if !catalog.objects.directories.paths.is_empty() {
         let mut row = Writer::default();
-        row.u128(catalog.directories.database.0);
-        row.count(catalog.directories.paths.len());
-        catalog.directories.paths.iter().for_each(|path| row.blob(path.as_bytes()));
+        row.u128(catalog.objects.directories.database.0);
+        row.count(catalog.objects.directories.paths.len());
+        catalog.objects.directories.paths.iter().for_each(|path| row.blob(path.as_bytes()));
         seal(rows, key(ROW_DATA_DIRECTORIES, 0), row);
     }
     for fact in catalog.facts() {
@@ -230,7 +252,7 @@ fn seal_root(catalog: &Catalog, next_file: u64, rows: &mut Rows) {
     let mut root = Writer::default();
     root.u32(FORMAT_VERSION);
     root.u64(catalog.commit);
-    root.u64(catalog.next_object);
+    root.u64(catalog.objects.next_object);
     root.u64(next_file);
     root.u64(rows.len() as u64);
     root.u32(digest(rows));
@@ -332,12 +354,7 @@ fn decode_directories(reader: &mut Reader<'_>) -> Result<DataDirectories> {
 
 /// The catalog of rows that [`verify`] has found right; `volume` is where its segments are.
 pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<Catalog> {
-    let mut catalog = Catalog {
-        commit: root.commit,
-        schema_commit: root.commit,
-        next_object: root.next_object,
-        ..Catalog::default()
-    };
+    let mut objects = Objects { schema_commit: root.commit, next_object: root.next_object, ..Objects::default() };
     let mut segments: BTreeMap<Place, Arc<Segment>> = BTreeMap::new();
     let mut deleted = decode_deleted(rows)?;
     let mut projections: Vec<(TableId, Vec<Projection>)> = Vec::new();
@@ -350,19 +367,19 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
             ROW_ROOT | ROW_DELETED => continue,
             ROW_SCHEMA => {
                 let name = reader.text()?;
-                catalog.schemas.insert(fold(&name), Arc::new(Schema { id, name }));
+                objects.schemas.insert(fold(&name), Arc::new(Schema { id, name }));
             }
             ROW_TABLE => {
                 let table = decode_table(&mut reader, TableId(id), root.version)?;
-                catalog
+                objects
                     .bind(&table.schema, &table.name, Named::Table(table.id))
                     .map_err(|e| reader.wrong(e.message()))?;
-                catalog.tables.insert(table.id, Arc::new(table.into()));
+                objects.tables.insert(table.id, Arc::new(table.into()));
             }
             ROW_VIEW => {
                 let view = View { id, schema: reader.text()?, name: reader.text()?, sql: reader.text()? };
                 let (schema, name) = (view.schema.clone(), view.name.clone());
-                catalog.bind(&schema, &name, Named::View(Arc::new(view))).map_err(|e| reader.wrong(e.message()))?;
+                objects.bind(&schema, &name, Named::View(Arc::new(view))).map_err(|e| reader.wrong(e.message()))?;
             }
             ROW_SEGMENT => {
                 let deleted = deleted.remove(&SegmentId(id)).unwrap_or_default();
@@ -373,30 +390,31 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
             }
             ROW_FACT => {
                 let fact = Fact::decode(&mut reader, FactId(id), volume)?;
-                let gone = fact.definition().sources.iter().find(|source| !catalog.tables.contains_key(&source.table));
+                let gone = fact.definition().sources.iter().find(|source| !objects.tables.contains_key(&source.table));
                 if let Some(source) = gone {
                     return Err(reader.wrong(&format!("it was made from table {}, which is not there", source.table)));
                 }
-                catalog.facts.insert(fact.id(), Arc::new(fact));
+                objects.facts.insert(fact.id(), Arc::new(fact));
             }
             ROW_MACRO => {
                 let decoded = decode_macro(&mut reader, id)?;
-                catalog.bind_macro(decoded).map_err(|e| reader.wrong(e.message()))?;
+                objects.bind_macro(decoded).map_err(|e| reader.wrong(e.message()))?;
             }
             ROW_SEQUENCE => {
                 let decoded = Sequence::decode(&mut reader, id)?;
-                catalog.bind_sequence(decoded).map_err(|e| reader.wrong(e.message()))?;
+                objects.bind_sequence(decoded).map_err(|e| reader.wrong(e.message()))?;
             }
             ROW_TYPE => {
-                catalog.bind_type(decode_type(&mut reader, id)?).map_err(|e| reader.wrong(e.message()))?;
+                objects.bind_type(decode_type(&mut reader, id)?).map_err(|e| reader.wrong(e.message()))?;
             }
             ROW_PROJECTIONS => projections.push((TableId(id), projection::decode(&mut reader)?)),
-            ROW_DATA_DIRECTORIES => catalog.directories = Arc::new(decode_directories(&mut reader)?),
+            ROW_DATA_DIRECTORIES => objects.directories = Arc::new(decode_directories(&mut reader)?),
             _ => return Err(reader.wrong("it is of an unknown kind")),
         }
         reader.finish()?;
     }
     check_none_left(&deleted)?;
+    let mut catalog = Catalog { objects: Arc::new(objects), commit: root.commit, hot: HotView::default() };
     place_projections(&mut catalog, projections)?;
     place_segments(&mut catalog, segments)?;
     Ok(catalog)

@@ -51,6 +51,15 @@ impl Writer {
         self.u32(u32::try_from(count).expect("counts are bounded by limits far below 2^32"));
     }
 
+    /// What `write` appends, with the number of its bytes in front: [`Reader::blob`] reads it.
+    pub fn measured(&mut self, write: impl FnOnce(&mut Self)) {
+        let start = self.bytes.len();
+        self.u32(0);
+        write(self);
+        let length = (self.bytes.len() - start - size_of::<u32>()) as u32;
+        self.bytes[start..start + size_of::<u32>()].copy_from_slice(&length.to_le_bytes());
+    }
+
     /// Bytes of any length.
     pub fn blob(&mut self, bytes: &[u8]) {
         self.count(bytes.len());

@@ -6,21 +6,22 @@
 mod making;
 mod opening;
 
-use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
-use forebay_base::{ColumnId, DirectoryId, Error, ErrorKind, FactId, PhysicalType, Result, SegmentId, TableId};
+use forebay_base::{ColumnId, DirectoryId, Error, ErrorKind, FactId, PhysicalType, Result, SegmentId};
 use forebay_disk::Disk;
 
 use crate::catalog::Catalog;
 use crate::checkpoint::checkpoint;
+use crate::checkpointed::Checkpointed;
 use crate::commit_log::{Line, Written};
 use crate::data_directories::{DataDirectories, DataDirectory, DatabaseId, lock_home};
 use crate::fact::{FactDefinition, SealedFact};
 use crate::head::HEAD_PATH;
 use crate::hot::HotTables;
 use crate::log_limits::LogLimits;
+use crate::maintenance::Maintenance;
 use crate::record_log::RecordLog;
 use crate::recovery::Recovery;
 #[cfg(test)]
@@ -48,7 +49,21 @@ pub enum OpenMode {
 /// An open database. Clones share it; the last one gives up the lock, unless a segment of it is still held.
 #[derive(Debug, Clone)]
 pub struct Store {
+    /// `None` of one that the store uses itself. Before `inner`, which nobody else must have when it goes.
+    _keeper: Option<Arc<Keeper>>,
     pub(crate) inner: Arc<Inner>,
+}
+
+/// What clones of a [`Store`] share that others were given. Where the last one goes, what is done beside them comes to its end before.
+#[derive(Debug)]
+struct Keeper {
+    inner: Arc<Inner>,
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.inner.maintenance.stop();
+    }
 }
 
 /// What clones of a [`Store`] share.
@@ -56,6 +71,9 @@ pub struct Store {
 pub(crate) struct Inner {
     /// Before `volume`, whose lock must outlive the last write.
     pub(crate) written: Arc<Mutex<Written>>,
+    /// What the last checkpoint has written. Locked after the writer's turn, before `written`; by one checkpoint until its end.
+    pub(crate) checkpointed: Mutex<Checkpointed>,
+    pub(crate) maintenance: Maintenance,
     pub(crate) volume: Arc<Volume>,
     mode: OpenMode,
     /// Hot rows.
@@ -64,9 +82,8 @@ pub(crate) struct Inner {
     pub(crate) line: Line,
     /// Makes those durable that were acknowledged before they were.
     pub(crate) syncer: Syncer,
-    /// Bytes of the redo log, and how many it has when the next checkpoint is due.
+    /// Bytes of the redo log.
     pub(crate) log_bytes: AtomicU64,
-    pub(crate) checkpoint_at: AtomicU64,
     recovery: Recovery,
     /// The last durable one.
     catalog: RwLock<Arc<Catalog>>,
@@ -82,6 +99,15 @@ pub(crate) struct Inner {
 }
 
 impl Store {
+    pub(super) fn kept(inner: Arc<Inner>) -> Self {
+        Self { _keeper: Some(Arc::new(Keeper { inner: Arc::clone(&inner) })), inner }
+    }
+
+    /// One for the store's own use.
+    pub(crate) fn internal(inner: &Arc<Inner>) -> Self {
+        Self { _keeper: None, inner: Arc::clone(inner) }
+    }
+
     /// Opens the database in the root of `disk`; with [`OpenMode::ReadWrite`] an empty directory becomes one, and files
     /// that a crash left unpublished are removed. `holder` says who we are to those whom the lock turns away.
     ///
@@ -164,7 +190,7 @@ impl Store {
     /// `Input` where one of the directories has other files in it or belongs to a database.
     pub fn add_data_directories(&self, database: DatabaseId, paths: &[String], holder: &str) -> Result<()> {
         let mut transaction = self.begin()?;
-        let mut directories = DataDirectories::clone(&transaction.catalog().directories);
+        let mut directories = DataDirectories::clone(&transaction.catalog().objects.directories);
         if directories.paths.is_empty() {
             directories.database = database;
         }
@@ -334,7 +360,10 @@ impl Store {
 
     /// Takes the writer's turn without a transaction, so that the files stand still.
     pub(crate) fn pause_writers(&self) -> WriterTurn {
-        WriterTurn::take(&self.inner)
+        let turn = WriterTurn::take(&self.inner);
+        // A checkpoint that is being made beside others comes to its end, and none begins.
+        drop(locked(&self.inner.checkpointed));
+        turn
     }
 
     /// An error where nothing may be written: the database is read-only, or a write has failed for good.
@@ -362,13 +391,13 @@ impl Inner {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// A catalog that is about to be visible, with hot rows as they are now, of which those of these tables have changed.
-    pub(crate) fn with_hot_rows(&self, catalog: &Arc<Catalog>, changed: &BTreeSet<TableId>) -> Arc<Catalog> {
-        if changed.is_empty() && self.hot.is_unused() {
+    /// A catalog that is about to be visible, with hot rows as they are now, of which some have changed or none.
+    pub(crate) fn with_hot_rows(&self, catalog: &Arc<Catalog>, has_changed: bool) -> Arc<Catalog> {
+        if !has_changed && self.hot.is_unused() {
             return Arc::clone(catalog);
         }
         let mut visible = Catalog::clone(catalog);
-        self.hot.publish(&mut visible, &self.catalog().hot, changed, &self.volume);
+        self.hot.publish(&mut visible, &self.catalog(), has_changed);
         Arc::new(visible)
     }
 

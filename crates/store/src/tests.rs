@@ -6,6 +6,7 @@ mod deleting;
 mod durability;
 mod files;
 mod hot;
+mod hot_log;
 mod opening;
 mod redo;
 mod tables;

@@ -20,9 +20,11 @@ use std::sync::atomic::Ordering;
 use forebay_base::{ColumnId, Durability, Error, ErrorKind, Result, TableId, limits};
 
 use crate::catalog::{
-    Catalog, Column, ColumnDefinition, Constraint, Named, Table, TableDefinition, check_name, full_name, names_equal,
+    Catalog, Column, ColumnDefinition, Constraint, Named, Objects, Table, TableDefinition, check_name, full_name,
+    names_equal,
 };
 use crate::data_directories::DataDirectories;
+use crate::hot::HotRows;
 use crate::options::TableOptions;
 use crate::segment_list::SegmentList;
 use crate::store::{Inner, WriterTurn};
@@ -40,6 +42,8 @@ pub struct Transaction {
     base: Arc<Catalog>,
     /// What it has written of hot rows. Dropped, that is taken back.
     hot: Option<forebay_hot::Transaction>,
+    /// Hot rows of tables of its catalog that it has asked for.
+    known_hot: Vec<Arc<HotRows>>,
     inner: Arc<Inner>,
     /// Tables of whose rows it depends whether its changes are right.
     relied_on: BTreeSet<TableId>,
@@ -77,6 +81,7 @@ impl Transaction {
             working: Arc::clone(&base),
             base,
             hot: None,
+            known_hot: Vec::new(),
             inner,
             relied_on: BTreeSet::new(),
             relied_on_segments: BTreeSet::new(),
@@ -129,8 +134,7 @@ impl Transaction {
     fn merged(&self, now: &Catalog) -> Result<Catalog> {
         let mut merged = merge::merged(&self.base, &self.working, now)?;
         if let Some(writes) = &self.hot {
-            let tables = self.hot_tables();
-            merged.hot = merged.hot.with_own(writes.id(), &self.working.hot, &tables, &self.inner.volume);
+            merged.hot = merged.hot.with_own(writes.id(), &self.working.hot);
         }
         Ok(merged)
     }
@@ -138,7 +142,7 @@ impl Transaction {
     /// Makes a table.
     pub fn create_table(&mut self, definition: TableDefinition) -> Result<TableId> {
         let TableDefinition { schema, name, columns, constraints } = definition;
-        let schema = self.working.schema(&schema)?.name.clone();
+        let schema = self.working.objects.schema(&schema)?.name.clone();
         if columns.is_empty() || columns.len() > limits::TABLE_COLUMNS {
             return Err(Error::input(format!("a table has 1 to {} columns", limits::TABLE_COLUMNS)));
         }
@@ -292,16 +296,18 @@ impl Transaction {
     pub fn changed_tables(&self) -> Vec<TableId> {
         let hot = self.hot_tables();
         let is_changed = |table: &&Arc<TableSnapshot>| {
-            let before = self.base.tables.get(&table.id);
+            let before = self.base.objects.tables.get(&table.id);
             before.is_none_or(|before| !Arc::ptr_eq(before, table)) || hot.contains(&table.id)
         };
-        self.working.tables.values().filter(is_changed).map(|table| table.id).collect()
+        self.working.objects.tables.values().filter(is_changed).map(|table| table.id).collect()
     }
 
-    pub(crate) fn change(&mut self) -> &mut Catalog {
+    /// What its catalog has but for hot rows, to be changed.
+    pub(crate) fn change(&mut self) -> &mut Objects {
         let catalog = Arc::make_mut(&mut self.working);
         catalog.hot.renew();
-        catalog
+        self.known_hot.clear();
+        catalog.objects_mut()
     }
 
     fn next_object(&self) -> u64 {
@@ -310,7 +316,7 @@ impl Transaction {
 
     /// The table without hot rows.
     fn stored_table(&self, id: TableId) -> Result<&Arc<TableSnapshot>> {
-        self.working.tables.get(&id).ok_or_else(|| not_found("table", &format!("number {id}")))
+        self.working.objects.tables.get(&id).ok_or_else(|| not_found("table", &format!("number {id}")))
     }
 
     fn table(&self, id: TableId) -> Result<&Arc<TableSnapshot>> {
@@ -322,7 +328,7 @@ impl Transaction {
     }
 
     fn snapshot_mut(&mut self, id: TableId) -> Result<&mut TableSnapshot> {
-        if !self.working.tables.contains_key(&id) {
+        if !self.working.objects.tables.contains_key(&id) {
             return Err(not_found("table", &format!("number {id}")));
         }
         Ok(Arc::make_mut(self.change().tables.get_mut(&id).expect("it was there a line ago")))

@@ -113,7 +113,7 @@ pub(super) fn place_projections(catalog: &mut Catalog, projections: Vec<(TableId
         for projection in &projections {
             projection.definition.check(table, catalog).map_err(wrong)?;
         }
-        catalog.edit_table(id)?.projections = projections;
+        catalog.objects_mut().edit_table(id)?.projections = projections;
     }
     Ok(())
 }
@@ -129,7 +129,7 @@ pub(super) fn place_segments(catalog: &mut Catalog, segments: BTreeMap<Place, Ar
             let what = if copy == ProjectionId::TABLE { String::new() } else { format!("projection {copy} of ") };
             Error::corrupt(format!("the manifest has segments of {what}table {id}, which it does not have"))
         };
-        let table = catalog.edit_table(id).map_err(|_| missing())?;
+        let table = catalog.objects_mut().edit_table(id).map_err(|_| missing())?;
         let mut copies = table.projections.iter_mut();
         let place = match copy {
             ProjectionId::TABLE => &mut table.segments,
@@ -137,7 +137,7 @@ pub(super) fn place_segments(catalog: &mut Catalog, segments: BTreeMap<Place, Ar
         };
         *place = SegmentList::placed(list);
     }
-    for table in catalog.tables.values() {
+    for table in catalog.objects.tables.values() {
         let has_others = |copy: &&Projection| copy.segments.rows() != table.rows();
         if let Some(copy) = table.projections.iter().find(has_others) {
             let (name, table) = (&copy.definition.name, table.full_name());

@@ -27,8 +27,8 @@ pub(super) struct Unchanged {
 impl Unchanged {
     pub(super) fn between(before: &Catalog, now: &Catalog) -> Self {
         let mut unchanged = Self::default();
-        for (id, table) in &now.tables {
-            match before.tables.get(id) {
+        for (id, table) in &now.objects.tables {
+            match before.objects.tables.get(id) {
                 Some(other) if Arc::ptr_eq(table, other) => drop(unchanged.tables.insert(*id)),
                 Some(other) => {
                     let copies = table.segment_lists().map(|(copy, _)| copy);

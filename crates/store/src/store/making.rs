@@ -8,7 +8,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_disk::Disk;
 
 use super::{LOCK_PATH, OpenMode};
-use crate::catalog::{Catalog, DEFAULT_SCHEMA, Schema, fold};
+use crate::catalog::{Catalog, DEFAULT_SCHEMA, Objects, Schema, fold};
 use crate::data_directories::{DataDirectories, MARKER_PATH};
 use crate::head::{HEAD_DRAFT_PATH, HEAD_PATH, Head};
 use crate::manifest::{self, MANIFEST_PATH, Manifest};
@@ -85,8 +85,9 @@ pub(super) fn create(disk: &Arc<dyn Disk>, directories: DataDirectories) -> Resu
     }
     disk.create_directory(SEGMENTS_DIRECTORY)?;
     let main = Schema { id: 0, name: DEFAULT_SCHEMA.to_owned() };
-    let mut catalog = Catalog { next_object: 1, directories: Arc::new(directories), ..Catalog::default() };
-    catalog.schemas.insert(fold(&main.name), Arc::new(main));
+    let mut objects = Objects { next_object: 1, directories: Arc::new(directories), ..Objects::default() };
+    objects.schemas.insert(fold(&main.name), Arc::new(main));
+    let catalog = Catalog { objects: Arc::new(objects), ..Catalog::default() };
     let mut manifest = Manifest::new(Arc::clone(disk));
     manifest.create(&rows::encode(&catalog, 1))?;
     // Closed, so that whoever opens it next finds nothing to repair.

@@ -2,7 +2,7 @@
 //!
 //! Invariant: nothing is written to a directory before it is known to be a sound database or empty.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Condvar, Mutex, RwLock};
 
@@ -11,13 +11,16 @@ use forebay_disk::Disk;
 
 use super::making::{check_directory, create};
 use super::{Inner, OpenMode, Store};
+use crate::catalog::Catalog;
 use crate::checkpoint::checkpoint_found;
+use crate::checkpointed::Checkpointed;
 use crate::commit_log::{Line, Written};
 use crate::data_directories::{DataDirectories, lock_home};
 use crate::head::{FORMAT_VERSION, HEAD_PATH, Head};
-use crate::hot::{HotTables, HotView};
+use crate::hot::HotTables;
 use crate::leftovers::remove_leftovers;
 use crate::log_limits::LogLimits;
+use crate::maintenance::Maintenance;
 use crate::manifest::{MANIFEST_PATH, Manifest};
 use crate::recovery::{self, Found, Recovery};
 use crate::rows;
@@ -57,7 +60,7 @@ impl Store {
         if mode == OpenMode::ReadWrite {
             checkpoint_found(&inner)?;
         }
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self::kept(Arc::new(inner)))
     }
 }
 
@@ -78,12 +81,22 @@ fn begun(
     found: Found,
     volume: impl FnOnce(BTreeMap<FilePlace, SmallFile>) -> Arc<Volume>,
 ) -> Result<Inner> {
-    let Found { rows, root, manifest_rows, manifest_version, hot_rows, hot_changes, small_files, logs, report } = found;
+    let Found {
+        rows,
+        root,
+        manifest_rows,
+        manifest_version,
+        hot_tables,
+        hot_rows,
+        hot_changed,
+        small_files,
+        logs,
+        report,
+    } = found;
     let volume = volume(small_files);
     let mut catalog = rows::decode(&rows, &root, &volume).context(|| format!("file {MANIFEST_PATH}"))?;
-    let hot = HotTables::found(&hot_rows, &catalog).context(|| format!("file {MANIFEST_PATH}"))?;
-    hot.publish(&mut catalog, &HotView::default(), &BTreeSet::new(), &volume);
-    let hot_tables = hot_rows.keys().map(|(table, _)| *table).collect();
+    let hot = HotTables::found(&hot_rows, &catalog, &volume).context(|| format!("file {MANIFEST_PATH}"))?;
+    hot.publish(&mut catalog, &Catalog::default(), true);
     if mode == OpenMode::ReadWrite {
         volume.directories().try_for_each(|(id, disk)| remove_leftovers(&**disk, id, &catalog))?;
         logs.iter().try_for_each(|log| log.make_durable(&*volume.disk))?;
@@ -92,31 +105,22 @@ fn begun(
     // Commits change rows of the newest format only.
     let rows = if root.version == FORMAT_VERSION { rows } else { rows::encode(&catalog, root.next_file) };
     let manifest = Manifest::new(Arc::clone(&volume.disk));
-    let found_logs = logs.into_iter().map(|log| log.path).collect();
+    let old_logs = logs.into_iter().map(|log| log.path).collect();
     let (log, dropped, last_commit) = (None, Vec::new(), catalog.commit);
-    let written = Written {
-        manifest,
-        head,
-        manifest_rows,
-        manifest_version,
-        hot_tables,
-        hot_changes,
-        log,
-        found_logs,
-        dropped,
-        last_commit,
-    };
+    let is_newest_format = manifest_version == FORMAT_VERSION;
+    let written = Written { head, log, old_logs, is_newest_format, dropped, last_commit, hot_changed };
+    let checkpointed = Checkpointed { manifest, rows: manifest_rows, version: manifest_version, hot_tables };
     let written = Arc::new(Mutex::new(written));
-    let log_bytes = volume.limits.log_bytes;
     Ok(Inner {
         syncer: Syncer::new(sync_of(&written, &volume)),
         written,
+        checkpointed: Mutex::new(checkpointed),
+        maintenance: Maintenance::default(),
         volume,
         mode,
         hot,
         line: Line::new(Arc::clone(&catalog), rows),
         log_bytes: AtomicU64::new(0),
-        checkpoint_at: AtomicU64::new(log_bytes),
         recovery: report,
         catalog: RwLock::new(catalog),
         next_file: AtomicU64::new(root.next_file),

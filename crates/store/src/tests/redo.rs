@@ -147,7 +147,7 @@ fn dropped_small_segments_are_read_from_memory() {
 #[test]
 fn long_logs_end_in_a_checkpoint() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
-    let limits = LogLimits { log_bytes: 20_000, ..LogLimits::default() };
+    let limits = LogLimits { log_bytes: 20_000, beside_others: false, ..LogLimits::default() };
     let store = Store::open_limited(Arc::clone(&disk), OpenMode::ReadWrite, "test", limits).expect("a database");
     let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
     let mut longest = 0;
@@ -160,6 +160,50 @@ fn long_logs_end_in_a_checkpoint() {
     assert_eq!(rows_of(&store), (0..200).collect::<Vec<_>>());
     let store = Store::open(copied(&*disk), OpenMode::ReadOnly, "test").expect("it opens");
     assert_eq!(rows_of(&store), (0..200).collect::<Vec<_>>());
+}
+
+/// A checkpoint for which a log is long enough is made beside those who commit, and closing waits for it.
+#[test]
+fn long_logs_end_in_a_checkpoint_beside_commits() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let limits = LogLimits { log_bytes: 20_000, ..LogLimits::default() };
+    for round in 0..3 {
+        let store = Store::open_limited(Arc::clone(&disk), OpenMode::ReadWrite, "test", limits).expect("a database");
+        let name = format!("t{round}");
+        let id = change(&store, |t| t.create_table(table(&name))).expect("a table");
+        std::thread::scope(|scope| {
+            for first in [0, 1000] {
+                let store = store.clone();
+                scope.spawn(move || (first..first + 300).for_each(|row| add(&store, id, row).expect("a row")));
+            }
+        });
+        if round == 1 {
+            store.checkpoint().expect("a checkpoint");
+        }
+        drop(store);
+        assert_eq!(logs(&*disk).len(), 0, "whoever closes a database leaves no log");
+        let store = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "test").expect("it opens");
+        let rows = store.catalog().table_by_id(id).expect("the table").rows();
+        assert_eq!(rows, 600);
+    }
+}
+
+/// Commits that come while a checkpoint is made are in the later of two logs, and are there whenever the power fails.
+#[test]
+fn commits_beside_a_checkpoint_are_in_another_log() {
+    let (disk, store, id) = logged(0..3);
+    let mut between = None;
+    let made = store.checkpoint_beside(|| {
+        add(&store, id, 3).expect("a row");
+        between = Some(copied(&*disk));
+        assert_eq!(logs(&*disk).len(), 2);
+    });
+    made.expect("a checkpoint");
+    assert_eq!(logs(&*disk).len(), 1);
+    for disk in [between.expect("copied"), copied(&*disk)] {
+        let store = Store::open(disk, OpenMode::ReadOnly, "test").expect("it opens");
+        assert_eq!(rows_of(&store), [0, 1, 2, 3]);
+    }
 }
 
 /// While one commit is written others get in line, and the next write is for all of them.

@@ -11,12 +11,13 @@ use forebay_base::{DirectoryId, Result, SegmentId};
 
 use super::{Transaction, merge};
 use crate::catalog::Catalog;
-use crate::commit_log::{HotCommit, lost_base};
+use crate::checkpoint::checkpoint_if_due;
+use crate::commit_log::lost_base;
 use crate::data_file::DataFile;
 use crate::fact::Fact;
-use crate::hot::HotTables;
+use crate::hot::HotCommit;
 use crate::segment::Segment;
-use crate::store::{Store, WriterTurn};
+use crate::store::WriterTurn;
 use crate::volume::SEGMENTS_DIRECTORY;
 
 impl Transaction {
@@ -67,6 +68,7 @@ impl Transaction {
         if now.commit != self.base.commit {
             self.working = Arc::new(self.merged(&now)?);
             let before = std::mem::replace(&mut self.base, now);
+            self.known_hot.clear();
             self.failures = Some(failures);
             self.check_deletions(&before, &self.base, &hot_beside)?;
             let mut changed = merge::changed_rows(&self.relied_on, &before, &self.base);
@@ -77,27 +79,29 @@ impl Transaction {
                 return Ok(Some(self));
             }
         }
-        self.change().next_object = inner.next_object.load(Ordering::Relaxed);
-        self.change().commit = inner.line.next_number();
-        self.raise_versions();
-        if !self.working.has_schema_of(&self.base) {
-            self.change().schema_commit = self.working.commit;
+        Arc::make_mut(&mut self.working).commit = inner.line.next_number();
+        inner.volume.check_writable()?;
+        if !self.working.has_objects_of(&self.base) {
+            self.change().next_object = inner.next_object.load(Ordering::Relaxed);
+            self.raise_versions();
+            if !self.working.has_schema_of(&self.base) {
+                self.change().schema_commit = self.working.commit;
+            }
+            self.make_files_durable()?;
         }
-        self.make_files_durable()?;
-        let changes = self.hot.as_ref().map(|writes| HotTables::changes(writes, &self.working.hot)).transpose()?;
-        let hot = HotCommit { writes: self.hot.take(), changes: changes.unwrap_or_default() };
+        let hot = self.hot.take().map(|writes| HotCommit::of(writes, &self.working.hot)).transpose()?;
+        let hot = hot.unwrap_or_default();
         let place = inner.line.join(&inner, (&self.base, &self.working), hot, self.durability);
         // From here on others build on it.
         drop(turn);
         inner.line.wait(&inner, &place)?;
-        Store { inner }.checkpoint_if_due();
+        checkpoint_if_due(&inner);
         Ok(None)
     }
 
     /// Makes the names of files durable that the manifest is to name; those of small files are in the record.
     fn make_files_durable(&self) -> Result<()> {
         let volume = &self.inner.volume;
-        volume.check_writable()?;
         let added = Files::missing_from(&self.working, &self.base);
         let in_folders = added.iter().filter(|file| volume.small_file(file.place()).is_none());
         let directories: BTreeSet<DirectoryId> = in_folders.map(DataFile::directory).collect();
@@ -111,7 +115,7 @@ impl Transaction {
     fn raise_versions(&mut self) {
         let base = Arc::clone(&self.base);
         for (id, table) in &mut self.change().tables {
-            let before = base.tables.get(id);
+            let before = base.objects.tables.get(id);
             if before.is_none_or(|before| !Arc::ptr_eq(before, table)) {
                 Arc::make_mut(table).raise_version();
             }
@@ -130,8 +134,11 @@ impl Files {
     /// Those of `of` that `other` does not have.
     pub(crate) fn missing_from(of: &Catalog, other: &Catalog) -> Self {
         let mut segments = Vec::new();
-        for (id, table) in &of.tables {
-            let others = other.tables.get(id);
+        if of.has_objects_of(other) {
+            return Self { segments, facts: Vec::new() };
+        }
+        for (id, table) in &of.objects.tables {
+            let others = other.objects.tables.get(id);
             if others.is_some_and(|others| Arc::ptr_eq(others, table)) {
                 continue;
             }

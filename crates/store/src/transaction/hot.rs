@@ -45,6 +45,7 @@ impl Transaction {
             (_, writes) => drop(writes.take()),
         }
         self.working = Arc::clone(&moment.catalog);
+        self.known_hot.clear();
     }
 
     /// Adds a hot row with a value for each column; its number.
@@ -54,7 +55,7 @@ impl Transaction {
     pub fn insert_hot(&mut self, id: TableId, cells: &[Cell<'_>]) -> Result<RowId> {
         self.check_values(id, cells.iter().copied().enumerate())?;
         let hot = self.hot_rows_of(id)?;
-        let HotRows { rows, indexes, .. } = &hot;
+        let HotRows { rows, indexes, .. } = &*hot;
         let others = indexes.others();
         let writes = self.hot_writes();
         let row = rows.insert(writes, cells)?;
@@ -67,7 +68,7 @@ impl Transaction {
             Ok(()) => others.iter().for_each(|index| index.add(&index.key_of(|column| cells[column]), row)),
             Err(_) => drop(rows.delete(writes, row)?),
         }
-        self.see_hot(id, &hot);
+        self.see_hot(&hot);
         self.with_key(id, entered)?;
         self.relies_on_segments(id, indexes);
         Ok(row)
@@ -80,7 +81,7 @@ impl Transaction {
     pub fn update_hot(&mut self, id: TableId, row: RowId, changes: &[HotChange<'_>]) -> Result<bool> {
         self.check_values(id, changes.iter().copied())?;
         let hot = self.hot_rows_of(id)?;
-        let HotRows { rows, indexes, .. } = &hot;
+        let HotRows { rows, indexes, .. } = &*hot;
         let is_changed =
             |index: &KeyIndex| index.columns().iter().any(|column| changes.iter().any(|(own, _)| own == column));
         let changed: Vec<&KeyIndex> = indexes.keys.iter().filter(|index| is_changed(index)).collect();
@@ -89,7 +90,7 @@ impl Transaction {
         let writes = self.hot_writes();
         if changed.is_empty() && changed_others.peek().is_none() {
             let is_there = rows.update(writes, row, changes)?;
-            self.see_hot(id, &hot);
+            self.see_hot(&hot);
             return Ok(is_there);
         }
         let before = writes.savepoint();
@@ -103,7 +104,7 @@ impl Transaction {
         if entered.is_err() {
             writes.roll_back_to(before);
         }
-        self.see_hot(id, &hot);
+        self.see_hot(&hot);
         self.with_key(id, entered)?;
         if !changed.is_empty() {
             self.relies_on_segments(id, indexes);
@@ -119,7 +120,7 @@ impl Transaction {
         let hot = self.hot_rows_of(id)?;
         let rows = &hot.rows;
         let is_there = rows.delete(self.hot_writes(), row)?;
-        self.see_hot(id, &hot);
+        self.see_hot(&hot);
         Ok(is_there)
     }
 
@@ -138,8 +139,8 @@ impl Transaction {
     /// # Errors
     /// `NotFound` where there is no such table or key.
     pub fn find_hot(&mut self, id: TableId, key: usize, values: &[Cell<'_>]) -> Result<Option<RowId>> {
-        let HotRows { indexes, .. } = self.hot_rows_of(id)?;
-        let index = indexes.keys.get(key).ok_or_else(|| not_found("key", &format!("number {key}")))?;
+        let hot = self.hot_rows_of(id)?;
+        let index = hot.indexes.keys.get(key).ok_or_else(|| not_found("key", &format!("number {key}")))?;
         Ok(index.find(self.hot_writes().view(), &index.prefix_of(values)))
     }
 
@@ -156,7 +157,7 @@ impl Transaction {
         each: impl FnMut(RowId) -> Result<bool>,
     ) -> Result<()> {
         let hot = self.hot_rows_of(id)?;
-        let HotRows { rows, indexes, .. } = &hot;
+        let HotRows { rows, indexes, .. } = &*hot;
         let is_not_null = |column: &usize| self.stored_table(id).is_ok_and(|table| !table.columns[*column].nullable);
         // An index of a key has no entries for NULL.
         let of_key = indexes.keys.iter().find(|index| index.columns() == columns);
@@ -202,14 +203,14 @@ impl Transaction {
         let Some(hot) = self.working.hot.hot_rows(id).cloned() else { return Ok(()) };
         let rows = &hot.rows;
         let table = Arc::clone(self.stored_table(id)?);
-        let store = Store { inner: Arc::clone(&self.inner) };
+        let store = Store::internal(&self.inner);
         let writes = self.hot_writes();
         let writer = |columns| store.segment_writer(columns);
         let Some((sealed, ids)) = frozen(rows, writes.view(), &table, chunks, writer)? else { return Ok(()) };
         for row in ids {
             rows.delete(writes, row)?;
         }
-        self.see_hot(id, &hot);
+        self.see_hot(&hot);
         self.snapshot_mut(id)?.append([Arc::clone(sealed.segment())]);
         Ok(())
     }
@@ -221,7 +222,7 @@ impl Transaction {
     pub fn delete_stored(&mut self, id: TableId, segment: SegmentId, block: u32, row: u16) -> Result<()> {
         let hot = self.hot_rows_of(id)?;
         hot.deletions.add(self.hot_writes(), (segment, block, row))?;
-        self.see_deletions(id, &hot);
+        self.see_deletions(&hot);
         Ok(())
     }
 
@@ -230,9 +231,9 @@ impl Transaction {
     /// # Errors
     /// `NotFound` where there is no such table.
     pub fn deleted_one_by_one(&mut self, id: TableId) -> Result<impl Fn(SegmentId, u32, u16) -> bool> {
-        let deletions = self.hot_rows_of(id)?.deletions;
+        let hot = self.hot_rows_of(id)?;
         let view = self.hot_writes().view();
-        Ok(move |segment, block, row| deletions.has(view, (segment, block, row)))
+        Ok(move |segment, block, row| hot.deletions.has(view, (segment, block, row)))
     }
 
     /// Makes marks in the catalog of the rows of segments that it sees deleted one by one.
@@ -249,7 +250,7 @@ impl Transaction {
         for row in ids {
             hot.deletions.rows().delete(writes, row)?;
         }
-        self.see_deletions(id, &hot);
+        self.see_deletions(&hot);
         let segments = &mut self.table_mut(id)?.segments;
         deleted.iter().try_for_each(|(segment, rows)| segments.delete(*segment, rows))
     }
@@ -262,12 +263,18 @@ impl Transaction {
         now: &Catalog,
         hot_beside: &BTreeSet<TableId>,
     ) -> Result<()> {
-        let is_same = |one: &Catalog, other: &Catalog, id: TableId| match (one.tables.get(&id), other.tables.get(&id)) {
+        if now.has_objects_of(before) && now.has_objects_of(&self.working) {
+            return Ok(());
+        }
+        let is_same = |one: &Catalog, other: &Catalog, id: TableId| match (
+            one.objects.tables.get(&id),
+            other.objects.tables.get(&id),
+        ) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
         };
         let own = self.hot_tables();
-        for (id, table) in &self.working.tables {
+        for (id, table) in &self.working.objects.tables {
             let by_others = own.contains(id) && !is_same(before, now, *id);
             let by_itself = hot_beside.contains(id) && !is_same(now, &self.working, *id);
             let Some(deletions) = self.working.hot.deletions(*id).filter(|_| by_others || by_itself) else { continue };
@@ -307,24 +314,30 @@ impl Transaction {
 
     /// The tables of whose hot rows it has written some.
     pub(super) fn hot_tables(&self) -> BTreeSet<TableId> {
-        self.hot.iter().flat_map(forebay_hot::Transaction::written).map(|(table, _)| TableId(table)).collect()
+        self.hot.iter().flat_map(forebay_hot::Transaction::written_tables).map(TableId).collect()
     }
 
     /// An error where it changes the definition of a table whose hot rows others have changed, or the other way round.
     pub(super) fn check_hot_conflicts(&self, now: &Catalog, hot_beside: &BTreeSet<TableId>) -> Result<()> {
+        if now.has_objects_of(&self.base) && self.working.has_objects_of(&self.base) {
+            return Ok(());
+        }
         let is_same = |one: Option<&Arc<TableSnapshot>>, other: Option<&Arc<TableSnapshot>>| match (one, other) {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other) || one.is_declared_as(other),
             (None, None) => true,
             _ => false,
         };
-        let is_altered = |catalog: &Catalog, id: TableId| !is_same(self.base.tables.get(&id), catalog.tables.get(&id));
+        let is_altered = |catalog: &Catalog, id: TableId| {
+            !is_same(self.base.objects.tables.get(&id), catalog.objects.tables.get(&id))
+        };
         let conflict = |id: TableId, what: &str| {
-            let name = self.base.tables.get(&id).map_or_else(|| format!("number {id}"), |table| table.full_name());
+            let name =
+                self.base.objects.tables.get(&id).map_or_else(|| format!("number {id}"), |table| table.full_name());
             let message = format!("table {name} was {what} by another transaction");
             Error::new(ErrorKind::Conflict, message).hint("Run the transaction again")
         };
         // A table that it has made itself nobody else can have altered.
-        let is_known = |id: &TableId| self.base.tables.contains_key(id);
+        let is_known = |id: &TableId| self.base.objects.tables.contains_key(id);
         if let Some(id) = self.hot_tables().into_iter().filter(is_known).find(|id| is_altered(now, *id)) {
             return Err(conflict(id, "altered or dropped"));
         }
@@ -349,12 +362,17 @@ impl Transaction {
     }
 
     /// Its hot rows and their indexes.
-    fn hot_rows_of(&self, id: TableId) -> Result<HotRows> {
+    fn hot_rows_of(&mut self, id: TableId) -> Result<Arc<HotRows>> {
+        if let Some(known) = self.known_hot.iter().find(|known| known.id() == id) {
+            return Ok(Arc::clone(known));
+        }
         let table = self.stored_table(id)?;
         if !self.may_have_hot_rows(table) {
             return Err(Error::internal(format!("rows of table {} are not hot", table.full_name())));
         }
-        self.inner.hot.of(table)
+        let found = self.inner.hot.of(table)?;
+        self.known_hot.push(Arc::clone(&found));
+        Ok(found)
     }
 
     /// What became of entering a key, with the name of the table.
@@ -365,7 +383,7 @@ impl Transaction {
 
     /// New keys are looked for among hot rows: whoever has looked for them in segments has to look again where others add some.
     fn relies_on_segments(&mut self, id: TableId, indexes: &Indexes) {
-        if !indexes.keys.is_empty() {
+        if !indexes.keys.is_empty() && !self.relied_on_segments.contains(&id) {
             self.relied_on_segments.insert(id);
         }
     }
@@ -373,14 +391,14 @@ impl Transaction {
     /// Whether rows of a table can be looked for and written by key: it has no projections, and the columns and keys that it had when the
     /// transaction began.
     pub fn takes_hot_rows(&self, id: TableId) -> bool {
-        self.working.tables.get(&id).is_some_and(|table| self.may_have_hot_rows(table))
+        self.working.objects.tables.get(&id).is_some_and(|table| self.may_have_hot_rows(table))
     }
 
     fn may_have_hot_rows(&self, table: &Arc<TableSnapshot>) -> bool {
         let has_same = |before: &Arc<TableSnapshot>| {
             Arc::ptr_eq(before, table) || before.columns == table.columns && before.constraints == table.constraints
         };
-        table.projections.is_empty() && self.base.tables.get(&table.id).is_some_and(has_same)
+        table.projections.is_empty() && self.base.objects.tables.get(&table.id).is_some_and(has_same)
     }
 
     fn hot_writes(&mut self) -> &mut forebay_hot::Transaction {
@@ -391,14 +409,14 @@ impl Transaction {
     }
 
     /// Says that other rows of a table's segments are deleted.
-    fn see_deletions(&mut self, id: TableId, hot: &HotRows) {
+    fn see_deletions(&mut self, hot: &Arc<HotRows>) {
         let Some(own) = self.hot.as_ref().map(forebay_hot::Transaction::id) else { return };
-        Arc::make_mut(&mut self.working).hot.see_own_deletions(id, hot, own, &self.inner.volume);
+        Arc::make_mut(&mut self.working).hot.see_own_deletions(hot, own);
     }
 
     /// Says that hot rows of a table have changed.
-    fn see_hot(&mut self, id: TableId, rows: &HotRows) {
+    fn see_hot(&mut self, rows: &Arc<HotRows>) {
         let Some(own) = self.hot.as_ref().map(forebay_hot::Transaction::id) else { return };
-        Arc::make_mut(&mut self.working).hot.see_own(id, rows, own, &self.inner.volume);
+        Arc::make_mut(&mut self.working).hot.see_own(rows, own);
     }
 }

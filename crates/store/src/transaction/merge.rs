@@ -13,7 +13,9 @@ use forebay_base::{Error, ErrorKind, Result, TableId};
 
 use super::Transaction;
 use super::projections::check_rows;
-use crate::catalog::{Catalog, Constraint, Macro, Named, NamedType, Schema, Table, fold, full_name, names_equal};
+use crate::catalog::{
+    Catalog, Constraint, Macro, Named, NamedType, Objects, Schema, Table, fold, full_name, names_equal,
+};
 use crate::fact::Fact;
 use crate::projection::Projection;
 use crate::segment::{Deleted, SegmentVersion};
@@ -33,39 +35,47 @@ type Maps<'m, K, V> = (&'m BTreeMap<K, V>, &'m BTreeMap<K, V>, &'m mut BTreeMap<
 /// `Conflict`.
 pub(super) fn merged(base: &Catalog, own: &Catalog, now: &Catalog) -> Result<Catalog> {
     let mut catalog = now.clone();
+    if own.has_objects_of(base) {
+        return Ok(catalog);
+    }
+    let objects = catalog.objects_mut();
     let same_schema = |a: &Arc<Schema>, b: &Arc<Schema>| Arc::ptr_eq(a, b);
     let of_schema = |name: &String| format!("schema {name}");
-    merge((&base.schemas, &own.schemas, &mut catalog.schemas), same_schema, |name, _| Err(changed(&of_schema(name))))?;
+    merge((&base.objects.schemas, &own.objects.schemas, &mut objects.schemas), same_schema, |name, _| {
+        Err(changed(&of_schema(name)))
+    })?;
     let of_name = |(schema, name): &(String, String)| full_name(schema, name);
     let same_name = |a: &Named, b: &Named| a == b;
-    merge((&base.names, &own.names, &mut catalog.names), same_name, |key, _| Err(changed(&of_name(key))))?;
+    merge((&base.objects.names, &own.objects.names, &mut objects.names), same_name, |key, _| {
+        Err(changed(&of_name(key)))
+    })?;
     let same_macro = |a: &Arc<Macro>, b: &Arc<Macro>| a == b;
-    merge((&base.macros, &own.macros, &mut catalog.macros), same_macro, |(_, schema, name), _| {
+    merge((&base.objects.macros, &own.objects.macros, &mut objects.macros), same_macro, |(_, schema, name), _| {
         Err(changed(&format!("macro {}", full_name(schema, name))))
     })?;
     // Numbers are taken without regard to transactions.
     let same_sequence = |a: &Arc<Sequence>, b: &Arc<Sequence>| a.is_declared_as(b);
-    merge((&base.sequences, &own.sequences, &mut catalog.sequences), same_sequence, |key, _| {
+    merge((&base.objects.sequences, &own.objects.sequences, &mut objects.sequences), same_sequence, |key, _| {
         Err(changed(&format!("sequence {}", of_name(key))))
     })?;
     let same_type = |a: &Arc<NamedType>, b: &Arc<NamedType>| a == b;
-    merge((&base.types, &own.types, &mut catalog.types), same_type, |key, _| {
+    merge((&base.objects.types, &own.objects.types, &mut objects.types), same_type, |key, _| {
         Err(changed(&format!("type {}", of_name(key))))
     })?;
     let same_table = |a: &Arc<TableSnapshot>, b: &Arc<TableSnapshot>| Arc::ptr_eq(a, b);
-    merge((&base.tables, &own.tables, &mut catalog.tables), same_table, |_, versions| {
+    merge((&base.objects.tables, &own.objects.tables, &mut objects.tables), same_table, |_, versions| {
         merged_table(versions).map(Some)
     })?;
     let same_fact = |a: &Arc<Fact>, b: &Arc<Fact>| Arc::ptr_eq(a, b);
-    merge((&base.facts, &own.facts, &mut catalog.facts), same_fact, |_, (_, own, _)| Ok(own.cloned()))?;
-    if !Arc::ptr_eq(&base.directories, &own.directories) {
-        if !Arc::ptr_eq(&base.directories, &now.directories) {
+    merge((&base.objects.facts, &own.objects.facts, &mut objects.facts), same_fact, |_, (_, own, _)| Ok(own.cloned()))?;
+    if !Arc::ptr_eq(&base.objects.directories, &own.objects.directories) {
+        if !Arc::ptr_eq(&base.objects.directories, &now.objects.directories) {
             return Err(changed("the list of data directories"));
         }
-        catalog.directories = Arc::clone(&own.directories);
+        objects.directories = Arc::clone(&own.objects.directories);
     }
     check_names(&catalog)?;
-    keep_facts_of_what_is_there(&mut catalog);
+    keep_facts_of_what_is_there(catalog.objects_mut());
     Ok(catalog)
 }
 
@@ -151,14 +161,17 @@ fn merged_table((base, own, now): Versions<'_, Arc<TableSnapshot>>) -> Result<Ar
 
 /// Those of these tables whose rows have changed between the two catalogs.
 pub(super) fn changed_rows(tables: &BTreeSet<TableId>, before: &Catalog, now: &Catalog) -> BTreeSet<TableId> {
-    let versions = |catalog: &Catalog, id: &TableId| catalog.tables.get(id).map(|table| table.segments.versions());
+    let versions =
+        |catalog: &Catalog, id: &TableId| catalog.objects.tables.get(id).map(|table| table.segments.versions());
     tables.iter().filter(|id| versions(before, id) != versions(now, id)).copied().collect()
 }
 
 /// Those of these tables that have segments which they did not have before.
 pub(super) fn added_segments(tables: &BTreeSet<TableId>, before: &Catalog, now: &Catalog) -> BTreeSet<TableId> {
     let has_more = |id: &&TableId| {
-        let (Some(before), Some(now)) = (before.tables.get(id), now.tables.get(id)) else { return true };
+        let (Some(before), Some(now)) = (before.objects.tables.get(id), now.objects.tables.get(id)) else {
+            return true;
+        };
         !Arc::ptr_eq(before, now) && now.segments.iter().any(|own| before.segments.find(own.id()).is_none())
     };
     tables.iter().filter(has_more).copied().collect()
@@ -167,7 +180,7 @@ pub(super) fn added_segments(tables: &BTreeSet<TableId>, before: &Catalog, now: 
 /// The error of a transaction that relies on rows which others have changed.
 pub(super) fn changed_beside(transaction: &Transaction) -> Error {
     let tables = transaction.unchecked().map(|(tables, _)| tables.clone()).unwrap_or_default();
-    let mut names = tables.iter().filter_map(|id| Some(transaction.catalog().tables.get(id)?.full_name()));
+    let mut names = tables.iter().filter_map(|id| Some(transaction.catalog().stored_table(*id)?.full_name()));
     let name = names.next().unwrap_or_default();
     conflict(format!("another transaction wrote rows of table {name}, which may have the same keys"))
 }
@@ -185,9 +198,9 @@ fn beside(what: &str) -> Error {
 
 /// An error where what one transaction has made needs what another has dropped.
 fn check_names(catalog: &Catalog) -> Result<()> {
-    let keys = catalog.names.keys().chain(catalog.sequences.keys()).chain(catalog.types.keys());
-    let mut schemas = keys.map(|(schema, _)| schema).chain(catalog.macros.keys().map(|(_, schema, _)| schema));
-    if let Some(gone) = schemas.find(|schema| !catalog.schemas.contains_key(&fold(schema))) {
+    let keys = catalog.objects.names.keys().chain(catalog.objects.sequences.keys()).chain(catalog.objects.types.keys());
+    let mut schemas = keys.map(|(schema, _)| schema).chain(catalog.objects.macros.keys().map(|(_, schema, _)| schema));
+    if let Some(gone) = schemas.find(|schema| !catalog.objects.schemas.contains_key(&fold(schema))) {
         return Err(conflict(format!(
             "schema {gone} was dropped by a transaction while another one put something into it"
         )));
@@ -212,8 +225,8 @@ fn check_names(catalog: &Catalog) -> Result<()> {
     Ok(())
 }
 
-fn keep_facts_of_what_is_there(catalog: &mut Catalog) {
-    let Catalog { facts, tables, .. } = catalog;
+fn keep_facts_of_what_is_there(objects: &mut Objects) {
+    let Objects { facts, tables, .. } = objects;
     facts.retain(|_, fact| {
         let definition = fact.definition();
         let has_columns =

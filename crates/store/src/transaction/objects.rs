@@ -24,7 +24,7 @@ impl Transaction {
 
     /// Drops a schema, with everything in it if `cascade`; otherwise it must be empty.
     pub fn drop_schema(&mut self, name: &str, cascade: bool) -> Result<()> {
-        let schema = self.working.schema(name)?.name.clone();
+        let schema = self.working.objects.schema(name)?.name.clone();
         if names_equal(&schema, DEFAULT_SCHEMA) {
             return Err(Error::input(format!("schema {schema} cannot be dropped")));
         }
@@ -59,7 +59,7 @@ impl Transaction {
 
     /// Makes a view, or replaces a view of that name if `replace`.
     pub fn create_view(&mut self, schema: &str, name: &str, sql: &str, replace: bool) -> Result<()> {
-        let schema = self.working.schema(schema)?.name.clone();
+        let schema = self.working.objects.schema(schema)?.name.clone();
         if replace && self.working.view(&schema, name).is_some() {
             self.drop_view(&schema, name)?;
         }
@@ -86,7 +86,7 @@ impl Transaction {
         definitions: Vec<String>,
         replace: bool,
     ) -> Result<()> {
-        let schema = self.working.schema(schema)?.name.clone();
+        let schema = self.working.objects.schema(schema)?.name.clone();
         if replace && self.working.macro_of(kind, &schema, name).is_some() {
             self.drop_macro(kind, &schema, name)?;
         }
@@ -105,7 +105,7 @@ impl Transaction {
     /// Makes a sequence of these numbers.
     pub fn create_sequence(&mut self, schema: &str, name: &str, range: SequenceRange) -> Result<()> {
         range.check()?;
-        let schema = self.working.schema(schema)?.name.clone();
+        let schema = self.working.objects.schema(schema)?.name.clone();
         let id = self.next_object();
         let next = Some(range.start);
         self.change().bind_sequence(Sequence { id, schema, name: name.to_owned(), range, next })
@@ -121,7 +121,7 @@ impl Transaction {
 
     /// Makes a type that stands for `definition`, or replaces the one of that name if `replace`.
     pub fn create_type(&mut self, schema: &str, name: &str, definition: String, replace: bool) -> Result<()> {
-        let schema = self.working.schema(schema)?.name.clone();
+        let schema = self.working.objects.schema(schema)?.name.clone();
         if replace && self.working.named_type(&schema, name).is_some() {
             self.drop_type(&schema, name)?;
         }

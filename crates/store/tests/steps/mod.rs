@@ -243,9 +243,19 @@ pub(crate) fn step(store: &Store, random: &mut Random, known: &mut Knowledge) ->
             transaction
         }
         19 | 20 => {
-            store.checkpoint()?;
-            known.returns_to.clear();
-            return Ok(());
+            if known.is_in_checkpoint {
+                return Ok(());
+            }
+            let mut between = Ok(());
+            known.is_in_checkpoint = true;
+            let made = store.checkpoint_beside(|| {
+                known.returns_to.clear();
+                for _ in 0..random.below(4) {
+                    between = std::mem::replace(&mut between, Ok(())).and_then(|()| step(store, random, known));
+                }
+            });
+            known.is_in_checkpoint = false;
+            return made.and(between);
         }
         21 => {
             drop(write(store, &rows(random))?);

@@ -1,0 +1,53 @@
+//! The manifest's file, and what it has: the database as of the last checkpoint.
+//!
+//! Must not know: when a checkpoint is made, the redo log.
+
+use std::collections::BTreeSet;
+
+use forebay_base::{Context, Result, TableId};
+
+use crate::catalog::Catalog;
+use crate::head::FORMAT_VERSION;
+use crate::hot::HotRowId;
+use crate::manifest::{HotUpdate, Manifest};
+use crate::outcome::Outcome;
+use crate::rows::{self, Rows};
+use crate::store::Inner;
+
+/// The manifest's file, and what it has.
+#[derive(Debug)]
+pub(crate) struct Checkpointed {
+    pub(crate) manifest: Manifest,
+    pub(crate) rows: Rows,
+    /// The format that the rows are of.
+    pub(crate) version: u32,
+    /// Tables that it has hot rows of.
+    pub(crate) hot_tables: BTreeSet<TableId>,
+}
+
+impl Checkpointed {
+    /// Replaces the rows of the file by `rows`, and makes its hot rows those that the catalog of the same commit sees, of which these may have
+    /// changed; in one durable step.
+    ///
+    /// # Errors
+    /// Those of writing: the file is as it was then, or nothing is written to the database any more.
+    pub(crate) fn replace(&mut self, inner: &Inner, rows: Rows, changed: &[HotRowId], catalog: &Catalog) -> Result<()> {
+        let is_gone = |id: &TableId| !rows.contains_key(&rows::key(rows::ROW_TABLE, id.0));
+        let of_changed = changed.iter().map(|(table, _)| *table);
+        let (gone, tables): (BTreeSet<_>, BTreeSet<_>) =
+            of_changed.chain(self.hot_tables.iter().copied()).partition(is_gone);
+        let bytes = |row: HotRowId| catalog.hot.bytes(row);
+        let hot = HotUpdate { changed, bytes: &bytes, gone: gone.into_iter().collect() };
+        match self.manifest.commit(&self.rows, &rows, &hot) {
+            Outcome::Committed => {
+                (self.rows, self.version, self.hot_tables) = (rows, FORMAT_VERSION, tables);
+                Ok(())
+            }
+            Outcome::Failed(error) => Err(error),
+            Outcome::Unknown(error) => {
+                inner.volume.fail(&error);
+                Err(error).context(|| "reopening the database shows what the manifest holds")
+            }
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The thread that makes checkpoints and freezes cold rows beside those who commit.
+//!
+//! Invariant: once [`Maintenance::stop`] has returned nothing is being done, and nothing begins. Must not know: what is done.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::thread::JoinHandle;
+
+use crate::store::Inner;
+use crate::volume::locked;
+
+/// What is done with a database.
+type Work = fn(&Arc<Inner>);
+
+/// Does what is asked for on a thread of its own, which is started when somebody first asks.
+#[derive(Debug, Default)]
+pub(crate) struct Maintenance {
+    shared: Arc<Shared>,
+    thread: Mutex<Option<JoinHandle<()>>>,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    is_wanted: bool,
+    is_running: bool,
+    is_over: bool,
+}
+
+impl Maintenance {
+    /// Has `work` done soon, and once more if it is being done just now. False where nobody can do it: no thread can be started, or the
+    /// database is being closed.
+    pub(crate) fn request(&self, inner: &Arc<Inner>, work: Work) -> bool {
+        let mut thread = locked(&self.thread);
+        let mut state = locked(&self.shared.state);
+        if state.is_over {
+            return false;
+        }
+        if thread.is_none() {
+            let (shared, inner) = (Arc::clone(&self.shared), Arc::downgrade(inner));
+            let run = move || shared.run(&inner, work);
+            let Ok(started) = std::thread::Builder::new().name("forebay-freeze".to_owned()).spawn(run) else {
+                return false;
+            };
+            *thread = Some(started);
+        }
+        state.is_wanted = true;
+        self.shared.changed.notify_all();
+        true
+    }
+
+    /// Waits until everything is done that was asked for.
+    pub(crate) fn wait(&self) {
+        let mut state = locked(&self.shared.state);
+        while (state.is_wanted || state.is_running) && !state.is_over {
+            state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Waits until what is being done has come to its end; from then on nothing more is done.
+    pub(crate) fn stop(&self) {
+        let thread = locked(&self.thread).take();
+        locked(&self.shared.state).is_over = true;
+        self.shared.changed.notify_all();
+        if let Some(thread) = thread {
+            let _it_may_have_panicked = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// Does what is asked for until nobody has the database open. It is held while something is done only.
+    fn run(&self, inner: &Weak<Inner>, work: Work) {
+        let mut state = locked(&self.state);
+        while !state.is_over {
+            if !state.is_wanted {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            (state.is_wanted, state.is_running) = (false, true);
+            drop(state);
+            let running = Running(self);
+            inner.upgrade().iter().for_each(work);
+            drop(running);
+            state = locked(&self.state);
+        }
+    }
+}
+
+/// Something is being done, until dropped; also where that panics.
+struct Running<'s>(&'s Shared);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        locked(&self.0.state).is_running = false;
+        self.0.changed.notify_all();
+    }
+}
