@@ -16,8 +16,8 @@ use std::sync::atomic::Ordering;
 use forebay_base::{DirectoryId, ErrorKind, Result, TableId};
 
 use crate::catalog::Catalog;
-use crate::checkpointed::Checkpointed;
 use crate::hot::HotRowId;
+use crate::manifest::Checkpointed;
 use crate::rows::Rows;
 use crate::store::{Inner, Store, WriterTurn};
 use crate::volume::{FilePlace, SEGMENTS_DIRECTORY, Volume, locked};
@@ -107,7 +107,10 @@ pub(crate) fn checkpoint_if_due(inner: &Arc<Inner>) {
     if bytes < inner.volume.limits.log_bytes {
         return;
     }
-    match inner.volume.limits.beside_others && inner.maintenance.request(inner, maintain) {
+    let database = Arc::downgrade(inner);
+    // The database is held while something is done only.
+    let work = move || drop(database.upgrade().inspect(maintain));
+    match inner.volume.limits.beside_others && inner.maintenance.request(work) {
         true if bytes >= MOST_LOGS * inner.volume.limits.log_bytes => inner.maintenance.wait(),
         true => {}
         false => maintain(inner),
@@ -186,7 +189,7 @@ fn finish(inner: &Inner, checkpointed: &mut Checkpointed, begun: Begun) -> Resul
     let small: Vec<FilePlace> = places.filter(|place| volume.small_file(*place).is_some()).collect();
     let made = write_files(volume, &small)
         .inspect_err(|_| remove_files(volume, &small))
-        .and_then(|()| checkpointed.replace(inner, rows, &hot, &catalog));
+        .and_then(|()| checkpointed.replace(volume, rows, &hot, &catalog));
     if let Err(error) = made {
         locked(&inner.written).hot_changed.add(&hot);
         return Err(error);

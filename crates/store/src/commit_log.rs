@@ -351,7 +351,12 @@ fn keep_older_programs_out(inner: &Inner) -> Result<()> {
     written.head.sync().inspect_err(|error| inner.volume.fail(error))?;
     let catalog = inner.catalog();
     // It has no hot rows, of which older programs know nothing.
-    checkpointed.replace(inner, rows::encode(&catalog, inner.next_file.load(Ordering::Relaxed)), &[], &catalog)?;
+    checkpointed.replace(
+        &inner.volume,
+        rows::encode(&catalog, inner.next_file.load(Ordering::Relaxed)),
+        &[],
+        &catalog,
+    )?;
     written.is_newest_format = true;
     Ok(())
 }

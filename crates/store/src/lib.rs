@@ -13,7 +13,6 @@ mod block_layout;
 mod catalog;
 mod check;
 mod checkpoint;
-mod checkpointed;
 mod commit_log;
 mod data_directories;
 mod data_file;

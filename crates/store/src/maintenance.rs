@@ -2,14 +2,10 @@
 //!
 //! Invariant: once [`Maintenance::stop`] has returned nothing is being done, and nothing begins. Must not know: what is done.
 
-use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
-use crate::store::Inner;
 use crate::volume::locked;
-
-/// What is done with a database.
-type Work = fn(&Arc<Inner>);
 
 /// Does what is asked for on a thread of its own, which is started when somebody first asks.
 #[derive(Debug, Default)]
@@ -32,17 +28,17 @@ struct State {
 }
 
 impl Maintenance {
-    /// Has `work` done soon, and once more if it is being done just now. False where nobody can do it: no thread can be started, or the
+    /// Has work done soon, which is the same for all who ask, and once more if it is being done just now. False where nobody can do it: no thread can be started, or the
     /// database is being closed.
-    pub(crate) fn request(&self, inner: &Arc<Inner>, work: Work) -> bool {
+    pub(crate) fn request(&self, work: impl Fn() + Send + 'static) -> bool {
         let mut thread = locked(&self.thread);
         let mut state = locked(&self.shared.state);
         if state.is_over {
             return false;
         }
         if thread.is_none() {
-            let (shared, inner) = (Arc::clone(&self.shared), Arc::downgrade(inner));
-            let run = move || shared.run(&inner, work);
+            let shared = Arc::clone(&self.shared);
+            let run = move || shared.run(work);
             let Ok(started) = std::thread::Builder::new().name("forebay-freeze".to_owned()).spawn(run) else {
                 return false;
             };
@@ -73,8 +69,8 @@ impl Maintenance {
 }
 
 impl Shared {
-    /// Does what is asked for until nobody has the database open. It is held while something is done only.
-    fn run(&self, inner: &Weak<Inner>, work: Work) {
+    /// Does what is asked for until it is over.
+    fn run(&self, work: impl Fn()) {
         let mut state = locked(&self.state);
         while !state.is_over {
             if !state.is_wanted {
@@ -84,7 +80,7 @@ impl Shared {
             (state.is_wanted, state.is_running) = (false, true);
             drop(state);
             let running = Running(self);
-            inner.upgrade().iter().for_each(work);
+            work();
             drop(running);
             state = locked(&self.state);
         }

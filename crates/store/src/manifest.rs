@@ -6,6 +6,8 @@
 //!
 //! Must not know: what rows mean.
 
+mod checkpointed;
+
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +21,7 @@ use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, T
 use crate::hot::{FoundHotRows, HotRowId};
 use crate::outcome::Outcome;
 use crate::rows::{KEY_BYTES, Key, ROW_HOT, Rows};
+pub(crate) use checkpointed::Checkpointed;
 use forebay_hot::RowId;
 
 /// The file's name.

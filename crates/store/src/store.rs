@@ -14,7 +14,6 @@ use forebay_disk::Disk;
 
 use crate::catalog::Catalog;
 use crate::checkpoint::checkpoint;
-use crate::checkpointed::Checkpointed;
 use crate::commit_log::{Line, Written};
 use crate::data_directories::{DataDirectories, DataDirectory, DatabaseId, lock_home};
 use crate::fact::{FactDefinition, SealedFact};
@@ -22,6 +21,7 @@ use crate::head::HEAD_PATH;
 use crate::hot::HotTables;
 use crate::log_limits::LogLimits;
 use crate::maintenance::Maintenance;
+use crate::manifest::Checkpointed;
 use crate::record_log::RecordLog;
 use crate::recovery::Recovery;
 #[cfg(test)]

@@ -6,13 +6,13 @@ use std::collections::BTreeSet;
 
 use forebay_base::{Context, Result, TableId};
 
+use super::{HotUpdate, Manifest};
 use crate::catalog::Catalog;
 use crate::head::FORMAT_VERSION;
 use crate::hot::HotRowId;
-use crate::manifest::{HotUpdate, Manifest};
 use crate::outcome::Outcome;
 use crate::rows::{self, Rows};
-use crate::store::Inner;
+use crate::volume::Volume;
 
 /// The manifest's file, and what it has.
 #[derive(Debug)]
@@ -31,7 +31,13 @@ impl Checkpointed {
     ///
     /// # Errors
     /// Those of writing: the file is as it was then, or nothing is written to the database any more.
-    pub(crate) fn replace(&mut self, inner: &Inner, rows: Rows, changed: &[HotRowId], catalog: &Catalog) -> Result<()> {
+    pub(crate) fn replace(
+        &mut self,
+        volume: &Volume,
+        rows: Rows,
+        changed: &[HotRowId],
+        catalog: &Catalog,
+    ) -> Result<()> {
         let is_gone = |id: &TableId| !rows.contains_key(&rows::key(rows::ROW_TABLE, id.0));
         let of_changed = changed.iter().map(|(table, _)| *table);
         let (gone, tables): (BTreeSet<_>, BTreeSet<_>) =
@@ -45,7 +51,7 @@ impl Checkpointed {
             }
             Outcome::Failed(error) => Err(error),
             Outcome::Unknown(error) => {
-                inner.volume.fail(&error);
+                volume.fail(&error);
                 Err(error).context(|| "reopening the database shows what the manifest holds")
             }
         }
