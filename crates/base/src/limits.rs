@@ -28,6 +28,12 @@ pub const LOGGED_TEXT_BYTES: usize = 16 << 10;
 /// ten thousand small commits share one checkpoint.
 pub const REDO_LOG_BYTES: u64 = 16 << 20;
 
+/// Memory of hot rows in bytes up to which they stay hot where nobody changes them: above, cold ones become segments.
+pub const HOT_BYTES: u64 = 256 << 20;
+
+/// Rows of segments that may be deleted one by one before they are marked in their segments.
+pub const DELETED_ONE_BY_ONE: usize = 1 << 16;
+
 /// Bytes of a segment, its zeros not counted, up to which it lies in the redo log until the next checkpoint, in place of a file of its
 /// own that would be synced by itself. What is larger is written once only.
 pub const SMALL_SEGMENT_BYTES: u64 = 64 << 10;

@@ -1,12 +1,15 @@
 //! Parts of an INSERT that are not planned with it: `DEFAULT` in its rows, and `DEFAULT VALUES`, which become the columns' default
 //! expressions, RETURNING, BY NAME and ON CONFLICT.
 
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     Ident, Insert, ObjectName, ObjectNamePart, SelectItem, SetExpr, Statement as Ast,
 };
 use datafusion::sql::sqlparser::parser::Parser;
 use forebay_base::{Error, Result};
+use forebay_context::error::from_datafusion;
 use forebay_grammar::filled_tables::BY_NAME;
 use forebay_store::{Column, Table};
 use forebay_syntax::dialect::ForebayDialect;
@@ -112,4 +115,17 @@ fn target_columns(names: &[ObjectName], table: &Table) -> Result<Vec<Column>> {
         return Ok(table.columns.clone());
     }
     names.iter().map(|name| find(table, name).map(|(_, column)| column.clone())).collect()
+}
+
+/// Whether the rows of a plan come of tables.
+///
+/// # Errors
+/// Those of walking the plan.
+pub fn reads_tables(plan: &LogicalPlan) -> Result<bool> {
+    let mut reads = false;
+    let walked = plan.apply_with_subqueries(|node| {
+        reads |= matches!(node, LogicalPlan::TableScan(_));
+        Ok(if reads { TreeNodeRecursion::Stop } else { TreeNodeRecursion::Continue })
+    });
+    walked.map_err(from_datafusion).map(|_| reads)
 }

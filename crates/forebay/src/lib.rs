@@ -90,6 +90,8 @@ impl Options {
 #[derive(Debug, Clone)]
 pub struct Database {
     shared: Shared,
+    /// Tables that transactions over rows by key know.
+    keyed: Arc<KnownTables>,
 }
 
 /// What one column takes, in all its rows.
@@ -192,7 +194,8 @@ impl Database {
         }
         let (runtime, plans, background) =
             (Arc::new(Workers::new(runtime)), Arc::default(), Arc::new(engine.background()));
-        Ok(Self { shared: Shared { engine, runtime, environment, threads, plans, background } })
+        let shared = Shared { engine, runtime, environment, threads, plans, background };
+        Ok(Self { shared, keyed: Arc::default() })
     }
 
     /// A new session with default settings.
@@ -205,7 +208,7 @@ impl Database {
     /// # Errors
     /// `Locked` in a database that is open read-only.
     pub fn transaction(&self) -> Result<keyed::Transaction> {
-        keyed::Transaction::begin(&self.shared.engine)
+        keyed::Transaction::begin(&self.shared.engine, &self.keyed)
     }
 
     /// What was cut off the redo log when the database was opened, which a power loss may leave behind the last commit; `None` where all of

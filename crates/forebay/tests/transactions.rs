@@ -231,13 +231,14 @@ fn statements_of_transactions_belong_where_they_are() {
     for outside in ["COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT s", "ROLLBACK TO s", "RELEASE s"] {
         fails(&session, outside, ErrorKind::Input);
     }
-    fails(&session, "BEGIN ISOLATION LEVEL SERIALIZABLE", ErrorKind::Unsupported);
+    fails(&session, "BEGIN ISOLATION LEVEL CHAOS", ErrorKind::Input);
     fails(&session, "ROLLBACK", ErrorKind::Input);
     for (begin, end) in [
         ("BEGIN TRANSACTION", "COMMIT TRANSACTION"),
         ("BEGIN WORK", "END WORK"),
         ("START TRANSACTION READ WRITE", "END"),
         ("BEGIN ISOLATION LEVEL READ COMMITTED", "ABORT"),
+        ("BEGIN ISOLATION LEVEL SERIALIZABLE", "COMMIT"),
         ("begin transaction isolation level repeatable read, read only", "rollback work"),
     ] {
         ok(&session, begin);

@@ -14,10 +14,12 @@
 //! Invariant: a call that fails has changed nothing. Must not know: SQL.
 #![forbid(unsafe_code)]
 
+mod known;
 mod rows;
 mod table;
 mod transaction;
 
+pub use known::KnownTables;
 pub use rows::{Beginning, KeyRange, KeyedRow, KeyedRows};
 pub use table::KeyedTable;
 pub use transaction::KeyedTransaction;

@@ -80,6 +80,10 @@ impl<'t> KeyedRows<'t> {
             return Err(Error::input(format!("a key of table {name} has {columns} values, not {}", values.len())));
         }
         Self::check_types(table, columns, values)?;
+        if self.transaction.is_serializable() {
+            let (low, high) = Self::keys_with(table, columns, values)?;
+            self.transaction.note_key_range(table.id, columns.positions(), (&low, high.as_deref()));
+        }
         if let Some(id) = self.transaction.find_hot(table.id, key, values)? {
             return Ok(Some(KeyedRow::Hot(id)));
         }
@@ -104,6 +108,7 @@ impl<'t> KeyedRows<'t> {
         most: usize,
     ) -> Result<Vec<KeyedRow>> {
         let bounds = (range.0.as_slice(), range.1.as_deref());
+        self.transaction.note_key_range(table.id, columns.positions(), bounds);
         let stored = self.stored(table, columns, begin, bounds, most)?;
         let mut hot = Vec::new();
         if most > 0 {

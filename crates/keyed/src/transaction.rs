@@ -4,18 +4,20 @@
 
 use std::sync::Arc;
 
-use forebay_base::{Durability, Error, ErrorKind, Result};
+use forebay_base::{Durability, Result};
 use forebay_engine::Engine;
 use forebay_engine::keyed::KeyColumns;
-use forebay_store::{Cell, DEFAULT_SCHEMA, Held, HotChange, HotRow, Transaction};
+use forebay_store::{Cell, Held, HotChange, HotRow, Transaction};
 
+use crate::known::KnownTables;
 use crate::rows::{KeyedRow, KeyedRows};
 use crate::table::KeyedTable;
 
-/// A transaction over rows by key, at snapshot isolation: who changes a row that another one has changed since it began has a conflict.
+/// A transaction over rows by key, at snapshot isolation unless it is made serializable: who changes a row that another one has changed since it began has a conflict.
 #[derive(Debug)]
 pub struct KeyedTransaction {
     engine: Arc<Engine>,
+    tables: Arc<KnownTables>,
     transaction: Transaction,
     /// Nobody merges small segments meanwhile.
     _held: Held,
@@ -26,10 +28,11 @@ impl KeyedTransaction {
     ///
     /// # Errors
     /// `Locked` in a database that is open read-only.
-    pub fn begin(engine: &Arc<Engine>) -> Result<Self> {
+    pub fn begin(engine: &Arc<Engine>, tables: &Arc<KnownTables>) -> Result<Self> {
         let store = engine.store();
         let held = store.hold();
-        Ok(Self { engine: Arc::clone(engine), transaction: store.begin_on(store.catalog())?, _held: held })
+        let (engine, tables) = (Arc::clone(engine), Arc::clone(tables));
+        Ok(Self { transaction: engine.store().begin_on(store.catalog())?, engine, tables, _held: held })
     }
 
     /// Has its commit acknowledged as early as this says.
@@ -37,17 +40,17 @@ impl KeyedTransaction {
         self.transaction.set_durability(durability);
     }
 
+    /// Makes it serializable: its commit is a conflict where others have changed what it reads from now on.
+    pub fn make_serializable(&mut self) {
+        self.transaction.make_serializable();
+    }
+
     /// A table of the schema `main`, or one that is named with its schema.
     ///
     /// # Errors
     /// `NotFound`; `Unsupported` for a table with projections, foreign keys, CHECK, generated columns, unique indexes, or columns of types that texts stand for (ENUM, UUID, JSON, lists, …).
     pub fn table(&self, name: &str) -> Result<KeyedTable> {
-        let catalog = self.transaction.catalog();
-        let (schema, table) = name.split_once('.').unwrap_or((DEFAULT_SCHEMA, name));
-        let found = catalog.stored_table_named(schema, table);
-        let missing = || Error::new(ErrorKind::NotFound, format!("table {name} does not exist"));
-        let table = KeyedTable::of(found.ok_or_else(missing)?, catalog);
-        table.check_written().map(|()| table)
+        self.tables.find(name, self.transaction.catalog(), |id| self.transaction.takes_hot_rows(id))
     }
 
     /// Reads columns of the row with this primary key into `out`, in the order in which they are named; false where there is none.
@@ -75,9 +78,8 @@ impl KeyedTransaction {
     /// # Errors
     /// As [`KeyedTransaction::insert`]; `Conflict` where another transaction has changed the row.
     pub fn update(&mut self, table: &KeyedTable, key: &[Cell<'_>], changes: &[HotChange<'_>]) -> Result<bool> {
-        changes.iter().try_for_each(|(column, cell)| table.check_value(*column, *cell))?;
         match self.find(table, key)? {
-            None => Ok(false),
+            None => changes.iter().try_for_each(|(column, cell)| table.check_value(*column, *cell)).map(|()| false),
             Some(found) => self.rows().update(table, found, changes).map(|()| true),
         }
     }

@@ -11,8 +11,8 @@ impl Run<'_> {
     pub(crate) fn control(&self, control: Control) -> Result<Answer> {
         let transactions = &self.session.transactions;
         match control {
-            Control::Begin(access) => {
-                transactions.begin(access)?;
+            Control::Begin(modes) => {
+                transactions.begin(modes)?;
                 self.done("BEGIN")
             }
             Control::Commit => match transactions.commit(&|unchecked| self.check_again(unchecked))? {

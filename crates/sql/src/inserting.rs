@@ -21,7 +21,11 @@ use crate::run::Run;
 impl Run<'_> {
     /// Runs an INSERT into the table of this name.
     pub(crate) fn insert(&self, mut statement: PlanStatement, name: &ObjectName) -> Result<Answer> {
-        let table = find_table(&self.planner, &find_name(&self.planner, name)?)?;
+        let name_of_table = find_name(&self.planner, name)?;
+        let snapshot = self.planner.snapshot();
+        let stored = snapshot.stored_table_named(&name_of_table.schema, &name_of_table.name);
+        let was_read = stored.is_some_and(|stored| snapshot.has_read(stored.id));
+        let table = find_table(&self.planner, &name_of_table)?;
         let mut returning = Returning::of(self, insert::taken_returning(&mut statement).as_ref())?;
         if let Some(source) = insert::source_by_name(&statement) {
             let source = self.plan_text(&self.state(), &source)?;
@@ -41,6 +45,7 @@ impl Run<'_> {
         let LogicalPlan::Dml(DmlStatement { op: WriteOp::Insert(_), input, .. }) = plan else {
             return Err(Error::internal("an INSERT was planned as something else"));
         };
+        let reads_tables = insert::reads_tables(&input)?;
         let physical = self.physical(&state, input)?;
         let Loaded { segments, rows, .. } = self.load(&state, physical, &table.columns, &table.options)?;
         if let Some(conflict) = conflict {
@@ -55,6 +60,10 @@ impl Run<'_> {
             returning.add_segments(self, &table, &alias, written)?;
         }
         self.publish(&table, segments)?;
+        if !was_read && !reads_tables {
+            // What is added does not depend on rows that were there, but for keys, which are checked again.
+            snapshot.forget_read(table.id);
+        }
         match returning {
             Some(returning) => returning.answer(self),
             None => self.changed(rows),

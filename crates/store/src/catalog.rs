@@ -17,6 +17,7 @@ use crate::fact::Fact;
 use crate::hot::HotView;
 use crate::options::TableOptions;
 use crate::projection::Projection;
+use crate::reads::Reads;
 use crate::segment::Segment;
 use crate::segment_list::SegmentList;
 use crate::sequence::Sequence;
@@ -34,6 +35,8 @@ pub struct Catalog {
     pub(crate) commit: u64,
     /// Hot rows, which the tables of `objects` do not have.
     pub(crate) hot: HotView,
+    /// Where it is noted which tables are read, for a serializable transaction.
+    pub(crate) reads: Option<Arc<Reads>>,
 }
 
 /// What there is in a database, but for hot rows.
@@ -275,6 +278,9 @@ impl Catalog {
 
     /// The table with this id, if it is there.
     pub fn table_by_id(&self, id: TableId) -> Option<&Arc<TableSnapshot>> {
+        if let Some(reads) = &self.reads {
+            reads.note(id);
+        }
         self.objects.tables.get(&id).map(|frozen| self.hot.table(frozen))
     }
 

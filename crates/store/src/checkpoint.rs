@@ -135,7 +135,9 @@ fn maintain(inner: &Arc<Inner>) {
         && finish(inner, &mut checkpointed, begun).is_ok()
     {
         drop(checkpointed);
-        Store::internal(inner).freeze_cold();
+        if inner.hot.are_many(inner.volume.limits.hot_bytes) {
+            Store::internal(inner).freeze_cold();
+        }
     }
 }
 

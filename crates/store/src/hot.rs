@@ -28,7 +28,7 @@ mod view;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
-use forebay_base::{Context, Error, ErrorKind, PhysicalType, Result, TableId};
+use forebay_base::{Context, Error, ErrorKind, PhysicalType, Result, TableId, limits};
 use forebay_hot::{Cell, Commits, HotTable, KeyIndex, Row, RowId, Snapshot, View};
 
 use crate::catalog::{Catalog, Constraint, Table};
@@ -123,6 +123,14 @@ impl HotTables {
     /// Lets go of what nobody needs any more: versions, chunks without rows, entries of indexes.
     pub(crate) fn tidy(&self) {
         self.tables().values().for_each(|rows| rows.tidy());
+    }
+
+    /// Whether they take more memory than that, or many rows of a table's segments are deleted one by one.
+    pub(crate) fn are_many(&self, bytes: u64) -> bool {
+        let (snapshot, tables) = (self.snapshot(), self.tables());
+        let deleted = |known: &Arc<HotRows>| known.deletions.rows.count(snapshot.view());
+        tables.values().any(|known| deleted(known) > limits::DELETED_ONE_BY_ONE)
+            || tables.values().map(|known| known.memory_bytes() as u64).sum::<u64>() > bytes
     }
 
     /// Tables of whose segments rows are deleted one by one.

@@ -30,6 +30,7 @@ mod manifest;
 mod options;
 mod outcome;
 mod projection;
+mod reads;
 mod record_log;
 mod recovery;
 mod redo_log;

@@ -21,7 +21,6 @@ use crate::catalog::{
 use crate::data_directories::{DataDirectories, DatabaseId};
 use crate::fact::Fact;
 use crate::head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST, check_version};
-use crate::hot::HotView;
 use crate::options::TableOptions;
 use crate::projection::{self, Projection};
 use crate::segment::Segment;
@@ -414,7 +413,7 @@ pub(crate) fn decode(rows: &Rows, root: &Root, volume: &Arc<Volume>) -> Result<C
         reader.finish()?;
     }
     check_none_left(&deleted)?;
-    let mut catalog = Catalog { objects: Arc::new(objects), commit: root.commit, hot: HotView::default() };
+    let mut catalog = Catalog { objects: Arc::new(objects), commit: root.commit, ..Catalog::default() };
     place_projections(&mut catalog, projections)?;
     place_segments(&mut catalog, segments)?;
     Ok(catalog)

@@ -11,6 +11,7 @@ mod hot;
 mod merge;
 mod objects;
 mod projections;
+mod serializable;
 mod table;
 
 use std::collections::BTreeSet;
@@ -133,6 +134,7 @@ impl Transaction {
     /// The catalog `now`, of a later commit than the one that it began with, with what it has changed.
     fn merged(&self, now: &Catalog) -> Result<Catalog> {
         let mut merged = merge::merged(&self.base, &self.working, now)?;
+        merged.reads.clone_from(&self.working.reads);
         if let Some(writes) = &self.hot {
             merged.hot = merged.hot.with_own(writes.id(), &self.working.hot);
         }

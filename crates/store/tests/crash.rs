@@ -41,9 +41,9 @@ struct Knowledge {
 /// How commits are kept: segments in files at once; in the log as they are by default; so that some are small, some are not, and a
 /// checkpoint comes every few commits.
 const LIMITS: [LogLimits; 3] = [
-    LogLimits { log_bytes: 1 << 20, small_bytes: 0, beside_others: false },
-    LogLimits { log_bytes: 16 << 20, small_bytes: 64 << 10, beside_others: false },
-    LogLimits { log_bytes: 9000, small_bytes: 1500, beside_others: false },
+    LogLimits { log_bytes: 1 << 20, small_bytes: 0, hot_bytes: 0, beside_others: false },
+    LogLimits { log_bytes: 16 << 20, small_bytes: 64 << 10, hot_bytes: 0, beside_others: false },
+    LogLimits { log_bytes: 9000, small_bytes: 1500, hot_bytes: 0, beside_others: false },
 ];
 
 /// A machine with a database: in the root of its disk, or in a directory and over several drives.

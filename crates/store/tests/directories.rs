@@ -13,7 +13,7 @@ use forebay_store::{DatabaseId, LogLimits, OpenMode, Store};
 use model::{Model, definition, observe, write_segment, write_striped};
 
 /// Each segment has a file of its own at once.
-const FILES_AT_ONCE: LogLimits = LogLimits { log_bytes: 16 << 20, small_bytes: 0, beside_others: false };
+const FILES_AT_ONCE: LogLimits = LogLimits { log_bytes: 16 << 20, small_bytes: 0, hot_bytes: 0, beside_others: false };
 
 /// A folder with databases and drives.
 struct Machine {

@@ -14,10 +14,30 @@ pub use open::{CheckAgain, OpenTransaction};
 pub use session::{Ended, SessionTransactions};
 pub use words::{Control, control, is_control};
 
+/// How a transaction begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Modes {
+    /// What its statements may do.
+    pub access: Access,
+    /// What it sees of others.
+    pub isolation: Isolation,
+}
+
+/// What a transaction sees of others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Isolation {
+    /// The database as it was when its first statement began.
+    #[default]
+    Snapshot,
+    /// The same, and it commits only if it would see the same at that moment.
+    Serializable,
+}
+
 /// What the statements of a transaction may do.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Access {
     /// Read and write.
+    #[default]
     ReadWrite,
     /// Read.
     ReadOnly,

@@ -6,7 +6,7 @@ use std::time::SystemTime;
 use forebay_base::{Durability, Error, ErrorKind, Result, TableId};
 use forebay_store::{Catalog, Held, Moment, Store, Table, TableSnapshot, Transaction, names_equal};
 
-use crate::Access;
+use crate::{Access, Isolation, Modes};
 
 /// Looks whether changes are right beside those that others have committed in the meantime, of which [`Transaction::unchecked`] tells.
 pub type CheckAgain<'c> = &'c dyn Fn(&Transaction) -> Result<()>;
@@ -15,7 +15,7 @@ pub type CheckAgain<'c> = &'c dyn Fn(&Transaction) -> Result<()>;
 #[derive(Debug)]
 pub struct OpenTransaction {
     store: Store,
-    access: Access,
+    modes: Modes,
     /// Of several statements.
     is_block: bool,
     started: SystemTime,
@@ -36,6 +36,7 @@ struct State {
     phase: Phase,
     /// Of several statements, until it has ended.
     held: Option<Held>,
+    isolation: Isolation,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -56,21 +57,22 @@ struct Savepoint {
 impl OpenTransaction {
     /// The transaction of one statement that begins now.
     pub(crate) fn of_statement(store: &Store, durability: &Arc<Mutex<Durability>>) -> Self {
-        let new = Self::new(store, Access::ReadWrite, false, durability);
+        let new = Self::new(store, Modes::default(), false, durability);
         new.catalog();
         new
     }
 
     /// A transaction of several statements, which sees what its first statement will find.
-    pub(crate) fn of_block(store: &Store, access: Access, durability: &Arc<Mutex<Durability>>) -> Self {
-        Self::new(store, access, true, durability)
+    pub(crate) fn of_block(store: &Store, modes: Modes, durability: &Arc<Mutex<Durability>>) -> Self {
+        Self::new(store, modes, true, durability)
     }
 
-    fn new(store: &Store, access: Access, is_block: bool, durability: &Arc<Mutex<Durability>>) -> Self {
+    fn new(store: &Store, modes: Modes, is_block: bool, durability: &Arc<Mutex<Durability>>) -> Self {
         let (savepoints, phase, held) = (Vec::new(), Phase::Running, is_block.then(|| store.hold()));
-        let state = State { base: None, changes: None, schema: None, savepoints, phase, held };
+        let isolation = modes.isolation;
+        let state = State { base: None, changes: None, schema: None, savepoints, phase, held, isolation };
         let (store, durability, started) = (store.clone(), Arc::clone(durability), SystemTime::now());
-        Self { store, access, is_block, started, durability, state: Mutex::new(state) }
+        Self { store, modes, is_block, started, durability, state: Mutex::new(state) }
     }
 
     /// When it began: the time that its statements tell.
@@ -113,7 +115,7 @@ impl OpenTransaction {
     /// # Errors
     /// `Input` in a read-only transaction; `Locked` in a database that is opened read-only.
     pub fn check_writable(&self) -> Result<()> {
-        if self.access == Access::ReadOnly {
+        if self.modes.access == Access::ReadOnly {
             return Err(Error::input("the transaction is read-only").hint("End it, and BEGIN one that may write"));
         }
         self.store.check_writable()
@@ -303,7 +305,11 @@ impl State {
             return Arc::clone(changes.catalog());
         }
         if self.base.is_none() {
-            self.base = Some(store.catalog());
+            let catalog = store.catalog();
+            self.base = Some(match self.isolation {
+                Isolation::Snapshot => catalog,
+                Isolation::Serializable => Arc::new(catalog.noting_reads()),
+            });
             self.find_schema();
         }
         self.base.clone().unwrap_or_default()

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use forebay_base::{Durability, Error, Result, TableId};
 use forebay_store::{Catalog, Store};
 
-use crate::{Access, CheckAgain, OpenTransaction};
+use crate::{CheckAgain, Modes, OpenTransaction};
 
 /// How a transaction has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl SessionTransactions {
     ///
     /// # Errors
     /// Where one is open.
-    pub fn begin(&self, access: Access) -> Result<()> {
+    pub fn begin(&self, modes: Modes) -> Result<()> {
         let mut open = self.open();
         if let Some(known) = open.as_ref() {
             known.check_usable()?;
@@ -61,7 +61,7 @@ impl SessionTransactions {
                 Error::input("a transaction cannot begin within another one").hint("COMMIT or ROLLBACK ends it")
             );
         }
-        *open = Some(Arc::new(OpenTransaction::of_block(&self.store, access, &self.durability)));
+        *open = Some(Arc::new(OpenTransaction::of_block(&self.store, modes, &self.durability)));
         Ok(())
     }
 
@@ -137,6 +137,7 @@ mod tests {
     use forebay_store::OpenMode;
 
     use super::*;
+    use crate::Access;
 
     fn store() -> Store {
         Store::open(Arc::new(MemoryDisk::new()), OpenMode::ReadWrite, "a test").expect("a database")
@@ -176,7 +177,7 @@ mod tests {
     fn a_block_is_kept_or_not() {
         let store = store();
         let (session, other) = (SessionTransactions::new(&store), SessionTransactions::new(&store));
-        session.begin(Access::ReadWrite).expect("begun");
+        session.begin(Modes::default()).expect("begun");
         make(&other, "before").expect("made");
         assert_eq!(views(&session.catalog()), ["before"], "looking is no statement");
         make(&session, "a").expect("made");
@@ -189,13 +190,13 @@ mod tests {
             "views are no tables"
         );
         assert_eq!(views(&store.catalog()), ["a", "after", "before"]);
-        session.begin(Access::ReadWrite).expect("begun");
+        session.begin(Modes::default()).expect("begun");
         make(&session, "b").expect("made");
         make(&session, "b").expect_err("it is there");
         assert_eq!(make(&session, "c").expect_err("refused").kind(), ErrorKind::Aborted);
         assert_eq!(session.commit(&|_| Ok(())).expect("ended"), Ended::RolledBack);
         assert_eq!(views(&store.catalog()).len(), 3);
-        session.begin(Access::ReadOnly).expect("begun");
+        session.begin(Modes { access: Access::ReadOnly, ..Modes::default() }).expect("begun");
         assert!(make(&session, "b").is_err());
         session.roll_back().expect("ended");
     }
@@ -204,7 +205,7 @@ mod tests {
     fn savepoints_forget_what_came_after_them() {
         let store = store();
         let session = SessionTransactions::new(&store);
-        session.begin(Access::ReadWrite).expect("begun");
+        session.begin(Modes::default()).expect("begun");
         session.set_savepoint("s").expect("set");
         make(&session, "a").expect("made");
         session.set_savepoint("S").expect("set");
@@ -227,7 +228,7 @@ mod tests {
         let number = || session.of_statement().schema_number();
         let outside = number();
         assert!(outside.is_some());
-        session.begin(Access::ReadWrite).expect("begun");
+        session.begin(Modes::default()).expect("begun");
         session.set_savepoint("s").expect("set");
         assert_eq!(number(), outside);
         make(&session, "a").expect("made");

@@ -2,13 +2,13 @@
 
 use forebay_base::{Error, Result};
 
-use crate::Access;
+use crate::{Access, Isolation, Modes};
 
 /// What a statement does with the transaction of its session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Control {
     /// BEGIN or START TRANSACTION.
-    Begin(Access),
+    Begin(Modes),
     /// COMMIT or END.
     Commit,
     /// ROLLBACK or ABORT.
@@ -32,7 +32,7 @@ pub fn is_control(word: &str) -> bool {
 /// What a statement says that begins with one of these words: its words and signs, names in quotes where they were written so.
 ///
 /// # Errors
-/// Other words, and SERIALIZABLE.
+/// Other words.
 pub fn control(words: &[impl ToString]) -> Result<Control> {
     let texts: Vec<String> = words.iter().map(ToString::to_string).collect();
     let mut words = Words(&texts);
@@ -105,8 +105,8 @@ impl Words<'_> {
     }
 
     /// READ ONLY, READ WRITE and ISOLATION LEVEL ….
-    fn modes(&mut self) -> Result<Access> {
-        let mut access = Access::ReadWrite;
+    fn modes(&mut self) -> Result<Modes> {
+        let Modes { mut access, mut isolation } = Modes::default();
         while !self.0.is_empty() {
             if self.take("READ") {
                 access = if self.take("ONLY") { Access::ReadOnly } else { Access::ReadWrite };
@@ -116,29 +116,29 @@ impl Words<'_> {
             } else {
                 self.expect("ISOLATION")?;
                 self.expect("LEVEL")?;
-                self.level()?;
+                isolation = self.level()?;
             }
             if self.take(",") && self.0.is_empty() {
                 return Err(self.wrong("READ ONLY, READ WRITE or ISOLATION LEVEL"));
             }
         }
-        Ok(access)
+        Ok(Modes { access, isolation })
     }
 
-    /// A level that snapshots give, or more than it asks for.
-    fn level(&mut self) -> Result<()> {
-        if self.take("SERIALIZABLE") {
-            return Err(Error::unsupported("transactions are not serializable yet: they see a snapshot")
-                .hint("Leave the level out; two transactions that each change what the other one has read may both be committed"));
-        }
-        match self.take("SNAPSHOT") {
-            true => Ok(()),
-            false if self.take("REPEATABLE") => self.expect("READ"),
-            false => {
+    /// A level; snapshots give all but one, or more than it asks for.
+    fn level(&mut self) -> Result<Isolation> {
+        match () {
+            () if self.take("SERIALIZABLE") => return Ok(Isolation::Serializable),
+            () if self.take("SNAPSHOT") => {}
+            () if self.take("REPEATABLE") => self.expect("READ")?,
+            () => {
                 self.expect("READ")?;
-                if self.take("UNCOMMITTED") { Ok(()) } else { self.expect("COMMITTED") }
+                if !self.take("UNCOMMITTED") {
+                    self.expect("COMMITTED")?;
+                }
             }
         }
+        Ok(Isolation::Snapshot)
     }
 
     fn wrong(&self, expected: &str) -> Error {
@@ -157,7 +157,11 @@ mod tests {
 
     #[test]
     fn all_forms_are_known() {
-        let begin = |is_read_only| Control::Begin(if is_read_only { Access::ReadOnly } else { Access::ReadWrite });
+        let begin = |is_read_only| {
+            let access = if is_read_only { Access::ReadOnly } else { Access::ReadWrite };
+            Control::Begin(Modes { access, ..Modes::default() })
+        };
+        let serializable = |access| Control::Begin(Modes { access, isolation: Isolation::Serializable });
         for (text, expect) in [
             ("BEGIN", begin(false)),
             ("begin work", begin(false)),
@@ -166,6 +170,8 @@ mod tests {
             ("BEGIN ISOLATION LEVEL REPEATABLE READ , READ ONLY", begin(true)),
             ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", begin(false)),
             ("START TRANSACTION ISOLATION LEVEL SNAPSHOT", begin(false)),
+            ("BEGIN ISOLATION LEVEL SERIALIZABLE", serializable(Access::ReadWrite)),
+            ("START TRANSACTION READ ONLY, ISOLATION LEVEL SERIALIZABLE", serializable(Access::ReadOnly)),
             ("COMMIT", Control::Commit),
             ("COMMIT WORK", Control::Commit),
             ("END TRANSACTION", Control::Commit),
@@ -189,7 +195,6 @@ mod tests {
             "BEGIN READ",
             "BEGIN READ ONLY ,",
             "SAVEPOINT 1",
-            "BEGIN ISOLATION LEVEL SERIALIZABLE",
             "BEGIN ISOLATION LEVEL CHAOS",
             "COMMIT AND CHAIN",
             "ROLLBACK TO",

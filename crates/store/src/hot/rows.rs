@@ -220,6 +220,15 @@ impl HotRows {
         looked_at.iter().filter(is_cold).map(|(chunk, _)| *chunk).collect()
     }
 
+    /// Memory in bytes, about: of rows and their versions, and of indexes.
+    pub(super) fn memory_bytes(&self) -> usize {
+        /// Of an entry of an index: a short key, a row, and what the map adds.
+        const ENTRY_BYTES: usize = 96;
+        let others = self.indexes.others();
+        let entries = self.indexes.keys.iter().chain(others.iter().map(|index| &**index)).map(KeyIndex::len);
+        self.rows.memory_bytes().total() + ENTRY_BYTES * entries.sum::<usize>()
+    }
+
     /// Lets go of what nobody needs any more: versions, chunks without rows, entries of indexes.
     pub(super) fn tidy(&self) {
         self.rows.prune();

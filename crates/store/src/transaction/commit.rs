@@ -53,8 +53,9 @@ impl Transaction {
             let turn = self.turn.take().unwrap_or_else(|| WriterTurn::take(&inner));
             let (now, failures) = inner.line.newest();
             let hot_beside = inner.line.hot_changed_since(self.base.commit);
-            // Whoever looks at keys again has to see the rows of those who are in line.
-            if had_turn || self.relied_on.is_disjoint(&hot_beside) || inner.catalog().commit == now.commit {
+            // Whoever looks at keys again, or at what it has read, has to see the rows of those who are in line.
+            let is_asked = !self.relied_on.is_disjoint(&hot_beside) || self.reads_any(&hot_beside);
+            if had_turn || !is_asked || inner.catalog().commit == now.commit {
                 break (turn, now, failures, hot_beside);
             }
             drop(turn);
@@ -65,6 +66,7 @@ impl Transaction {
             return Err(lost_base());
         }
         self.check_hot_conflicts(&now, &hot_beside)?;
+        self.check_reads(&now, &hot_beside)?;
         if now.commit != self.base.commit {
             self.working = Arc::new(self.merged(&now)?);
             let before = std::mem::replace(&mut self.base, now);
@@ -79,7 +81,8 @@ impl Transaction {
                 return Ok(Some(self));
             }
         }
-        Arc::make_mut(&mut self.working).commit = inner.line.next_number();
+        let working = Arc::make_mut(&mut self.working);
+        (working.commit, working.reads) = (inner.line.next_number(), None);
         inner.volume.check_writable()?;
         if !self.working.has_objects_of(&self.base) {
             self.change().next_object = inner.next_object.load(Ordering::Relaxed);
