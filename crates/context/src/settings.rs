@@ -42,7 +42,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
             base.config_mut().set_extension(Arc::new(KeepsPlans(switch("plan_cache", value)?)));
         }
         "point_access" | "forebay.point_access" => {
-            base.config_mut().set_extension(Arc::new(PointAccess(switch("point_access", value)?)));
+            base.config_mut().set_extension(Arc::new(PointAccess::parse(value)?));
         }
         "projections" | "forebay.projections" => {
             base.config_mut().set_extension(Arc::new(copy_use(value)));

@@ -1,15 +1,45 @@
-//! Settings of a session that are on or off.
+//! Settings of a session that are on or off, or something between.
 
 use datafusion::prelude::SessionConfig;
+use forebay_base::{Error, Result};
 
-/// Whether a session's prepared statements find rows by key without a plan where they can; `SET point_access`.
+/// Which statements of a session find rows by key without a plan where they can; `SET point_access`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PointAccess(pub bool);
+pub enum PointAccess {
+    /// None.
+    Off,
+    /// Those that programs have prepared.
+    Prepared,
+    /// Also texts that change rows, whose new rows then come behind all others.
+    All,
+}
 
 impl PointAccess {
     /// Of a session.
-    pub fn of(config: &SessionConfig) -> bool {
-        config.get_extension::<Self>().is_none_or(|is_on| is_on.0)
+    pub fn of(config: &SessionConfig) -> Self {
+        config.get_extension::<Self>().map_or(Self::Prepared, |access| *access)
+    }
+
+    /// The one of this name.
+    ///
+    /// # Errors
+    /// `Input` for other names.
+    pub fn parse(name: &str) -> Result<Self> {
+        match name.to_ascii_lowercase().as_str() {
+            "off" | "false" => Ok(Self::Off),
+            "on" | "true" => Ok(Self::Prepared),
+            "all" => Ok(Self::All),
+            _ => Err(Error::input(format!("point_access = {name} is not possible")).hint("Use on, off or all")),
+        }
+    }
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Off => "off",
+            Self::Prepared => "on",
+            Self::All => "all",
+        }
     }
 }
 

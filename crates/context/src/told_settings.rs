@@ -83,11 +83,9 @@ fn of_queries(config: &SessionConfig) -> Vec<Setting> {
         ),
         setting("default_order", direction.to_owned(), "VARCHAR", "The direction of an order"),
     ];
-    for (name, is_on) in [
-        ("plan_cache", KeepsPlans::of(config)),
-        ("point_access", PointAccess::of(config)),
-        ("query_log", LogsQueries::of(config)),
-    ] {
+    let access = PointAccess::of(config).name().to_owned();
+    all.push(setting("point_access", access, "VARCHAR", "Which statements find rows by key without a plan"));
+    for (name, is_on) in [("plan_cache", KeepsPlans::of(config)), ("query_log", LogsQueries::of(config))] {
         all.push(setting(name, is_on.to_string(), "BOOLEAN", "How Forebay does its work"));
     }
     let durability = SessionDurability::shown(config);

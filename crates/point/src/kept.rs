@@ -67,7 +67,7 @@ pub fn ordered(names: &[String], values: &[Named<'_>]) -> Option<Vec<ArrayRef>> 
     let value = |(at, name): (usize, &String)| {
         let (own, value) = values[at];
         match own {
-            None => (*name == (at + 1).to_string()).then(|| Arc::clone(value)),
+            None => (name.parse() == Ok(at + 1)).then(|| Arc::clone(value)),
             Some(_) => {
                 let is_it = |(own, _): &&Named<'_>| own.is_some_and(|own| own.eq_ignore_ascii_case(name));
                 values.iter().find(is_it).map(|(_, value)| Arc::clone(value))

@@ -7,10 +7,9 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use forebay_base::Result;
 use forebay_macros::definition::{Definition, definition};
 use forebay_macros::expansion::{self, Macros};
+use forebay_names::qualified_name::QualifiedName;
+use forebay_names::search_path::SearchPath;
 use forebay_store::{Catalog, MacroKind};
-
-use crate::qualified_name::QualifiedName;
-use crate::search_path::SearchPath;
 
 /// Writes out the calls of macros in a statement.
 pub(crate) fn expand(catalog: &Catalog, path: &SearchPath, statement: &mut PlanStatement) -> Result<()> {

@@ -34,6 +34,8 @@ use forebay_forms::names_apart::are_apart;
 use forebay_grammar::walk::visit_relations;
 use forebay_grammar::{arrows, function_columns, row_ids};
 use forebay_macros::{current_settings, table_calls};
+use forebay_names::named::table_of;
+use forebay_names::search_path::{SearchPath, is_temporary};
 use forebay_planning::trees;
 use forebay_store::{Catalog, Table, TableSnapshot, View};
 use forebay_subqueries::shared_rows::materialized::written_out;
@@ -47,9 +49,7 @@ use forebay_types::collated;
 
 use self::databases::Databases;
 use crate::called_macros;
-use crate::named::table_of;
 use crate::named_types;
-use crate::search_path::{SearchPath, is_temporary};
 
 /// Views within views.
 const VIEW_DEPTH: usize = 32;

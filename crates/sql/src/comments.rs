@@ -2,11 +2,11 @@
 
 use datafusion::sql::sqlparser::ast::{CommentObject, ObjectName, ObjectNamePart};
 use forebay_base::{Error, Result};
+use forebay_names::named::find_column;
 use forebay_tables::declared::COMMENT;
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
-use crate::named::find_column;
 use crate::run::Run;
 
 impl Run<'_> {

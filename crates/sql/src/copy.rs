@@ -22,10 +22,10 @@ use forebay_files::sniff::delimiter_for;
 use forebay_forms::file_options::{Format, Options};
 use forebay_functions::blob_text::blob_of_text;
 use forebay_functions::casts;
+use forebay_names::qualified_name::ident;
 use forebay_store::{Column, Table, names_equal};
 
 use crate::catalog::Planner;
-use crate::qualified_name::ident;
 
 /// Rows that the search for a bad value converts at a time.
 const DIAGNOSIS_ROWS: usize = 8192;

@@ -14,6 +14,9 @@ use forebay_changes::checks::constraint as constraint_of;
 use forebay_changes::columns::unknown_column;
 use forebay_changes::keys::free_of_indexes;
 use forebay_context::error::suggestion;
+use forebay_names::named::find_column;
+use forebay_names::qualified_name::{QualifiedName, ident};
+use forebay_names::search_path::is_temporary;
 use forebay_store::{
     ColumnDefinition, Constraint, DEFAULT_SCHEMA, SealedSegment, TableDefinition, TableOptions, TableSnapshot,
     Transaction, full_name, names_equal,
@@ -25,10 +28,7 @@ use forebay_tables::nested_columns;
 use crate::catalog::Planner;
 use crate::default_expressions;
 use crate::lookup::{find_name, find_table};
-use crate::named::find_column;
 use crate::options;
-use crate::qualified_name::{QualifiedName, ident};
-use crate::search_path::is_temporary;
 
 /// The definition that a CREATE TABLE statement with a list of columns gives.
 pub fn table_definition(planner: &Arc<Planner>, create: &CreateTable, name: QualifiedName) -> Result<TableDefinition> {

@@ -8,13 +8,13 @@ use datafusion::logical_expr::LogicalPlan;
 use datafusion::sql::sqlparser::ast::Ident;
 use forebay_base::{Error, Result};
 use forebay_context::error::from_datafusion;
+use forebay_names::qualified_name::ident;
 use forebay_syntax::tokens::parse_name;
 use forebay_system::{answers, summary};
 use forebay_types::sums;
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
-use crate::qualified_name::ident;
 use crate::run::Run;
 
 /// Words that begin queries.

@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::{CreateIndex, ObjectName};
 use forebay_base::{Error, ErrorKind, Result, TableId};
+use forebay_names::qualified_name::QualifiedName;
 use forebay_store::{Catalog, TableSnapshot, names_equal};
 use forebay_tables::declared::{BETWEEN, INDEX, UNIQUE_INDEX, indexes};
 
 use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
-use crate::qualified_name::QualifiedName;
 use crate::run::Run;
 
 impl Run<'_> {

@@ -11,12 +11,12 @@ use forebay_base::{ColumnId, Error, ErrorKind, Result, TableId};
 use forebay_changes::columns::{quoted, whole_table};
 use forebay_changes::keys::Key;
 use forebay_changes::references::ForeignKey;
+use forebay_names::named::find_column;
 use forebay_store::{ChangedSegments, Constraint, RowChanges, Segment, Table, TableSnapshot, Transaction};
 
 use crate::answer::Answer;
 use crate::ddl::{holds_nulls, index_columns};
 use crate::lookup::{find_name, find_table};
-use crate::named::find_column;
 use crate::run::Run;
 
 /// How a table is found whose rows are looked at.

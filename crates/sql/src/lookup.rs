@@ -4,11 +4,11 @@ use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::ObjectName;
 use forebay_base::Result;
+use forebay_names::named::table_of;
+use forebay_names::qualified_name::QualifiedName;
 use forebay_store::TableSnapshot;
 
 use crate::catalog::Planner;
-use crate::named::table_of;
-use crate::qualified_name::QualifiedName;
 
 /// The table or view that a name means, whether it is there or not.
 pub fn find_name(planner: &Planner, name: &ObjectName) -> Result<QualifiedName> {

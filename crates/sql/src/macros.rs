@@ -3,13 +3,13 @@
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::suggestion;
 use forebay_macros::definition;
+use forebay_names::qualified_name::QualifiedName;
+use forebay_names::search_path::is_temporary;
 
 use crate::answer::Answer;
 use crate::called_macros::kind;
 use crate::ddl;
-use crate::qualified_name::QualifiedName;
 use crate::run::Run;
-use crate::search_path::is_temporary;
 
 impl Run<'_> {
     /// CREATE MACRO.

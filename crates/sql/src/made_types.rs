@@ -10,6 +10,7 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement as Ast};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::suggestion;
+use forebay_names::search_path::is_temporary;
 use forebay_types::definition::{self, Definition};
 use forebay_types::enumeration::Enumeration;
 use forebay_types::names;
@@ -19,7 +20,6 @@ use crate::answer::Answer;
 use crate::ddl;
 use crate::named_types::{Known, replace};
 use crate::run::Run;
-use crate::search_path::is_temporary;
 
 impl Run<'_> {
     /// A statement that defines columns, with what names of types stand for.

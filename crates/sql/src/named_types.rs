@@ -5,12 +5,11 @@ use std::sync::Arc;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{ObjectName, Statement};
 use forebay_base::Result;
+use forebay_names::qualified_name::QualifiedName;
+use forebay_names::search_path::SearchPath;
 use forebay_store::{Catalog, NamedType};
 use forebay_types::names::{self, Names};
 use forebay_types::values;
-
-use crate::qualified_name::QualifiedName;
-use crate::search_path::SearchPath;
 
 /// Puts what they stand for in place of the names of types in a statement, and gives the rows of VALUES types that they share.
 pub(crate) fn replace(catalog: &Catalog, path: &SearchPath, statement: &mut Statement) -> Result<()> {

@@ -13,6 +13,8 @@ use forebay_changes::checks;
 use forebay_changes::columns::unknown_column;
 use forebay_grammar::walk::visit_expressions;
 use forebay_layout::table_options::{add, known};
+use forebay_names::named::find_column;
+use forebay_names::qualified_name::ident;
 use forebay_store::{ColumnDefinition, Constraint, TableOptions, Transaction, names_equal};
 use forebay_syntax::table_options::{Action, AlterOptions, Change};
 use forebay_tables::declared::GENERATED;
@@ -21,8 +23,6 @@ use forebay_types::collated;
 
 use crate::catalog::Planner;
 use crate::lookup::{find_name, find_table};
-use crate::named::find_column;
-use crate::qualified_name::ident;
 
 /// Runs ALTER TABLE … SET (…) or RESET (…).
 pub fn alter(planner: &Planner, alter: &AlterOptions) -> Result<()> {

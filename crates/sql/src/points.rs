@@ -1,47 +1,124 @@
-//! Prepared statements that find their rows by key, as programs of `forebay_point`: without a plan.
+//! Statements that find their rows by key, as programs of `forebay_point`: without a plan.
 //!
 //! They are not in the query log, which is for choosing orders of rows.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Instant, UNIX_EPOCH};
 
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
+use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as PlanStatement;
-use forebay_base::{ErrorKind, Result};
+use datafusion::sql::sqlparser::ast::Statement as Ast;
+use forebay_base::{Durability, ErrorKind, Result};
 use forebay_context::durability::SessionDurability;
 use forebay_context::lock::lock;
 use forebay_context::settings::{DescendingOrder, PointAccess};
 use forebay_context::statement::StatementContext;
 use forebay_point::{Named, Outcome, Parameters, Program, Scope, ordered, recognize};
-use forebay_store::Transaction;
+use forebay_names::search_path::SearchPath;
+use forebay_store::{Catalog, Transaction};
 use forebay_syntax::parse::{self, Command};
 use forebay_transactions::OpenTransaction;
 
 use crate::answer::{Answer, ResultKind, Source};
 use crate::execute::{SCANNING, TRIES};
 use crate::prepared::Prepared;
-use crate::session::Session;
+use crate::run::Run;
+use crate::session::{Base, Session};
+
+/// What a session knows of such statements.
+#[derive(Debug, Default)]
+pub(crate) struct Points {
+    /// What settings of this number say.
+    settings: Mutex<Option<(u64, PointSettings)>>,
+    /// Nothing is counted of them.
+    statement: OnceLock<Arc<StatementContext>>,
+}
+
+/// What settings say of them.
+#[derive(Debug, Clone, Copy)]
+struct PointSettings {
+    is_on: bool,
+    is_utc: bool,
+    durability: Durability,
+}
+
+impl PointSettings {
+    fn of(config: &SessionConfig) -> Self {
+        Self {
+            is_on: PointAccess::of(config) != PointAccess::Off && !DescendingOrder::of(config),
+            is_utc: config.options().execution.time_zone.as_deref().is_none_or(|zone| zone == "UTC"),
+            durability: SessionDurability::of(config),
+        }
+    }
+}
+
+/// When a transaction began, in microseconds since 1970; `None` where programs may not ask for it.
+fn began(transaction: &OpenTransaction, is_utc: bool) -> Option<i64> {
+    let since = transaction.started().duration_since(UNIX_EPOCH).ok().filter(|_| is_utc)?;
+    i64::try_from(since.as_micros()).ok()
+}
+
+impl Run<'_> {
+    /// Runs a statement that changes rows as a program, where texts are such; `None` where it has to be planned.
+    pub(crate) fn changed_by_key(&self, statement: &Ast) -> Result<Option<Answer>> {
+        let state = self.state();
+        let settings = PointSettings::of(state.config());
+        let is_change = matches!(statement, Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_));
+        if PointAccess::of(state.config()) != PointAccess::All || !is_change || !settings.is_on {
+            return Ok(None);
+        }
+        let (catalog, path) = (self.planner.snapshot(), self.planner.path());
+        let Some(program) = program_of(statement, catalog, path, (&[], &[]), None) else { return Ok(None) };
+        let Some(parameters) = Parameters::of(&[]) else { return Ok(None) };
+        let (engine, transaction) = (self.planner.engine(), self.planner.transaction());
+        let now = began(transaction, settings.is_utc);
+        let run = |changes: &mut Transaction| {
+            program.run(Scope { engine, transaction: changes, parameters: &parameters, now })
+        };
+        match transaction.rows_by_key(true, run) {
+            Ok(Some(Outcome::Changed(rows))) => self.changed(rows).map(Some),
+            Ok(_) => Ok(None),
+            // A plan says what there is to say of a transaction or a database that is read-only.
+            Err(error) if matches!(error.kind(), ErrorKind::Locked | ErrorKind::Input) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The program of a statement, if it is one.
+fn program_of(
+    statement: &Ast,
+    catalog: &Catalog,
+    path: &SearchPath,
+    parameters: (&[String], &[DataType]),
+    columns: Option<&SchemaRef>,
+) -> Option<Program> {
+    let finder = |name: &_| {
+        let name = path.find(catalog, name).ok()?;
+        catalog.stored_table_named(&name.schema, &name.name).cloned()
+    };
+    recognize(statement, catalog, &finder, parameters, columns)
+}
 
 impl Session {
     /// Runs a statement as a program; `None` where it is none, or has to be planned with these values.
     pub(crate) fn by_key(&self, prepared: &Prepared, values: &[Named<'_>]) -> Result<Option<Answer>> {
         let started = Instant::now();
         let base = lock(&self.base).clone();
-        let config = base.state.config();
-        let is_off = !PointAccess::of(config) || DescendingOrder::of(config) || self.records.load(Ordering::Relaxed);
-        let Some(arrays) = ordered(prepared.template.names(), values).filter(|_| !is_off) else { return Ok(None) };
+        let settings = self.point_settings(&base);
+        let is_on = settings.is_on && !self.records.load(Ordering::Relaxed);
+        let Some(arrays) = ordered(prepared.template.names(), values).filter(|_| is_on) else { return Ok(None) };
         let mut transaction = self.transactions.of_statement();
         let Some(schema) = transaction.schema_number() else { return Ok(None) };
         let recognized = |types: &[DataType]| self.recognized(prepared, &transaction, types);
         let known = prepared.point.find((schema, base.settings), &arrays, recognized);
         let (Some(program), Some(parameters)) = (known.program(), Parameters::of(&arrays)) else { return Ok(None) };
-        self.transactions.set_durability(SessionDurability::of(config));
-        let is_utc = config.options().execution.time_zone.as_deref().is_none_or(|zone| zone == "UTC");
+        self.transactions.set_durability(settings.durability);
         let mut tries = 1;
         let outcome = loop {
-            let since = transaction.started().duration_since(UNIX_EPOCH).ok().filter(|_| is_utc);
-            let now = since.and_then(|since| i64::try_from(since.as_micros()).ok());
+            let now = began(&transaction, settings.is_utc);
             let run = |changes: &mut Transaction| {
                 let engine = &self.shared.engine;
                 program.run(Scope { engine, transaction: changes, parameters: &parameters, now })
@@ -76,17 +153,23 @@ impl Session {
     fn recognized(&self, prepared: &Prepared, transaction: &OpenTransaction, types: &[DataType]) -> Option<Program> {
         let Command::Plan(statement) = parse::parse(&prepared.template.numbered()).ok()? else { return None };
         let PlanStatement::Statement(statement) = *statement else { return None };
-        let (catalog, path) = (transaction.catalog(), self.path());
-        let finder = |name: &_| {
-            let name = path.find(&catalog, name).ok()?;
-            catalog.stored_table_named(&name.schema, &name.name).cloned()
-        };
         let parameters = (prepared.template.names(), types);
-        recognize(&statement, &catalog, &finder, parameters, prepared.columns.as_ref())
+        program_of(&statement, &transaction.catalog(), &self.path(), parameters, prepared.columns.as_ref())
+    }
+
+    fn point_settings(&self, base: &Base) -> PointSettings {
+        let mut known = lock(&self.points.settings);
+        match *known {
+            Some((number, settings)) if number == base.settings => settings,
+            _ => known.insert((base.settings, PointSettings::of(base.state.config()))).1,
+        }
     }
 
     fn answer_by_key(&self, outcome: Outcome, transaction: Arc<OpenTransaction>, started: Instant) -> Answer {
-        let (cancel, account) = (self.running.cancel.clone(), self.shared.engine.open_account(""));
+        let statement = self.points.statement.get_or_init(|| {
+            let (cancel, account) = (self.running.cancel.clone(), self.shared.engine.open_account("by key"));
+            Arc::new(StatementContext::new(cancel, account, SCANNING, started))
+        });
         let (kind, schema, batches, changed) = match outcome {
             Outcome::Rows(batch) => (ResultKind::Rows, batch.schema(), vec![batch], None),
             Outcome::Changed(rows) => {
@@ -97,9 +180,9 @@ impl Session {
             kind,
             schema,
             is_renamed: false,
-            statement: Arc::new(StatementContext::new(cancel, account, SCANNING, started)),
+            statement: Arc::clone(statement),
             rows: changed.unwrap_or(0),
-            elapsed: changed.map(|_| started.elapsed()),
+            elapsed: Some(started.elapsed()),
             transaction: Some(transaction),
             logged: None,
             source: Source::Batches(batches.into_iter()),

@@ -10,6 +10,7 @@ use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::lock::lock;
 use forebay_context::settings::{self, Variables};
 use forebay_grammar::statements::Pragma;
+use forebay_names::search_path::SearchPath;
 use forebay_store::DEFAULT_SCHEMA;
 use forebay_syntax::tokens::parse_name;
 use forebay_system::schema::check_free;
@@ -18,7 +19,6 @@ use forebay_system::{ALL_TABLES, TABLES, answers};
 use crate::answer::Answer;
 use crate::lookup::find_name;
 use crate::run::Run;
-use crate::search_path::SearchPath;
 
 impl Run<'_> {
     /// SET variable = value.

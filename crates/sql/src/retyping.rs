@@ -11,6 +11,8 @@ use forebay_changes::columns::{quoted, whole_table};
 use forebay_changes::struct_fields::FieldChange;
 use forebay_context::error::from_datafusion;
 use forebay_layout::CLUSTER_OPTION;
+use forebay_names::named::find_column;
+use forebay_names::qualified_name::QualifiedName;
 use forebay_store::{Constraint, Table, TableOptions};
 use forebay_syntax::dialect::ForebayDialect;
 use forebay_syntax::parse::parse;
@@ -20,8 +22,6 @@ use forebay_tables::nested_columns;
 use crate::answer::Answer;
 use crate::ddl;
 use crate::lookup::{find_name, find_table};
-use crate::named::find_column;
-use crate::qualified_name::QualifiedName;
 use crate::run::Run;
 
 impl Run<'_> {

@@ -22,6 +22,8 @@ use forebay_context::settings::{KeepsPlans, ReadsInOrder};
 use forebay_context::statement::StatementContext;
 use forebay_grammar::collations;
 use forebay_joins::reading_order;
+use forebay_names::qualified_name::QualifiedName;
+use forebay_names::search_path::is_temporary;
 use forebay_planning::short::{is_short, is_short_text};
 use forebay_plans::kept::PlanKey;
 use forebay_plans::operators;
@@ -39,8 +41,6 @@ use crate::catalog::Planner;
 use crate::ddl;
 use crate::lookup::{find_name, find_table};
 use crate::options;
-use crate::qualified_name::QualifiedName;
-use crate::search_path::is_temporary;
 use crate::send::{Begun, SentRows, begin};
 use crate::session::Session;
 
@@ -149,6 +149,9 @@ impl<'a> Run<'a> {
             }
             PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => return self.query(statement),
         };
+        if let Some(answer) = self.changed_by_key(ast)? {
+            return Ok(answer);
+        }
         match ast {
             Ast::CreateTable(create) => self.create_table(create),
             Ast::CreateView(view) => {

@@ -17,12 +17,11 @@ use datafusion::sql::sqlparser::ast::ObjectName;
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::error::{from_datafusion, into_datafusion, suggestion};
 use forebay_context::lock::lock;
+use forebay_names::qualified_name::QualifiedName;
+use forebay_names::search_path::SearchPath;
 use forebay_store::Catalog;
 use forebay_syntax::tokens::parse_name;
 use forebay_transactions::SessionTransactions;
-
-use crate::qualified_name::QualifiedName;
-use crate::search_path::SearchPath;
 
 /// The last number that each sequence gave a session, by schema and name.
 type Given = Mutex<HashMap<(String, String), i64>>;

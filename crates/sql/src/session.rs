@@ -16,14 +16,15 @@ use forebay_context::lock::lock;
 use forebay_context::workers::Workers;
 use forebay_engine::timeline::Timeline;
 use forebay_engine::{Background, Engine};
+use forebay_names::search_path::{self, SearchPath};
 use forebay_plans::kept::{PlanCache, new_settings};
 use forebay_transactions::SessionTransactions;
 use futures::FutureExt;
 use tokio::sync::oneshot;
 
+use crate::points::Points;
 use crate::prepared::Prepared;
 use crate::running::{Canceller, Running};
-use crate::search_path::{self, SearchPath};
 use crate::sequences;
 use crate::state::base_state;
 
@@ -65,6 +66,7 @@ pub struct Session {
     pub(crate) transactions: Arc<SessionTransactions>,
     /// Whether statements note when they do what.
     pub(crate) records: AtomicBool,
+    pub(crate) points: Points,
 }
 
 impl fmt::Debug for Session {
@@ -90,6 +92,7 @@ impl Session {
             running: Arc::default(),
             transactions,
             records: AtomicBool::new(false),
+            points: Points::default(),
         }
     }
 

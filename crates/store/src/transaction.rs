@@ -108,6 +108,11 @@ impl Transaction {
         &self.base
     }
 
+    /// Whether it has changed nothing.
+    pub fn is_unchanged(&self) -> bool {
+        Arc::ptr_eq(&self.working, &self.base)
+    }
+
     /// An error if the commit of another transaction is in the way of this one's.
     ///
     /// # Errors

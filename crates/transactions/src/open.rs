@@ -163,7 +163,13 @@ impl OpenTransaction {
             self.check_writable()?;
         }
         let mut state = self.state();
-        work(state.begun(&self.store, |base| self.store.begin_on(base))?)
+        let changes = state.begun(&self.store, |base| self.store.begin_on(base))?;
+        let done = work(changes);
+        if !self.is_block && changes.is_unchanged() {
+            // What comes next begins otherwise.
+            state.changes = None;
+        }
+        done
     }
 
     /// Takes the next `count` numbers of a sequence: at once and for good, whatever becomes of the transaction, but for a sequence that it

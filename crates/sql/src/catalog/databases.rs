@@ -15,6 +15,7 @@ use forebay_context::settings::Variables;
 use forebay_context::told_settings::Setting;
 use forebay_engine::Engine;
 use forebay_forms::file_options::looks_like_path;
+use forebay_names::qualified_name::is_catalog;
 use forebay_store::{Catalog, View};
 use forebay_system::information_schema::{self, InformationSchema};
 use forebay_system::schema::{self, SystemSchema};
@@ -23,7 +24,6 @@ use forebay_tables::nested_columns;
 use forebay_tables::table::ForebayTable;
 
 use super::Planner;
-use crate::qualified_name::is_catalog;
 
 /// PostgreSQL's name for the schema of its catalog.
 const POSTGRES: &str = "pg_catalog";

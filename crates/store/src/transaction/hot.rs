@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use forebay_base::{Context, Error, ErrorKind, Result, SegmentId, TableId};
-use forebay_hot::{Cell, HotTable, KeyIndex, Row, RowId, Savepoint};
+use forebay_hot::{Cell, HotTable, KeyIndex, Row, RowId, Savepoint, View};
 
 use super::{Transaction, constraint, not_found};
 use crate::catalog::Catalog;
@@ -141,7 +141,7 @@ impl Transaction {
     pub fn find_hot(&mut self, id: TableId, key: usize, values: &[Cell<'_>]) -> Result<Option<RowId>> {
         let hot = self.hot_rows_of(id)?;
         let index = hot.indexes.keys.get(key).ok_or_else(|| not_found("key", &format!("number {key}")))?;
-        Ok(index.find(self.hot_writes().view(), &index.prefix_of(values)))
+        Ok(index.find(self.hot_view(), &index.prefix_of(values)))
     }
 
     /// Calls `each` with hot rows that it sees whose values of some columns lie within bounds, which are keys of these columns (`push_key`),
@@ -164,7 +164,7 @@ impl Transaction {
         let of_key = of_key.filter(|_| columns.iter().all(is_not_null));
         let other = if of_key.is_none() { Some(indexes.of_columns(rows, columns)) } else { None };
         match of_key.or(other.as_deref()) {
-            Some(index) => index.range(self.hot_writes().view(), (low, high), each),
+            Some(index) => index.range(self.hot_view(), (low, high), each),
             None => Ok(()),
         }
     }
@@ -184,8 +184,7 @@ impl Transaction {
     /// `NotFound` where there is no such table.
     pub fn read_hot(&mut self, id: TableId, row: RowId, columns: &[usize], out: &mut Row) -> Result<bool> {
         let hot = self.hot_rows_of(id)?;
-        let rows = &hot.rows;
-        rows.get(self.hot_writes().view(), row, columns, out)
+        hot.rows.get(self.hot_view(), row, columns, out)
     }
 
     /// Puts the hot rows of a table that it sees into a segment, behind all others.
@@ -232,7 +231,7 @@ impl Transaction {
     /// `NotFound` where there is no such table.
     pub fn deleted_one_by_one(&mut self, id: TableId) -> Result<impl Fn(SegmentId, u32, u16) -> bool> {
         let hot = self.hot_rows_of(id)?;
-        let view = self.hot_writes().view();
+        let view = self.hot_view();
         Ok(move |segment, block, row| hot.deletions.has(view, (segment, block, row)))
     }
 
@@ -406,6 +405,17 @@ impl Transaction {
             Some(snapshot) => forebay_hot::Transaction::at(snapshot),
             None => forebay_hot::Transaction::at(&self.inner.hot.snapshot()),
         })
+    }
+
+    /// What it sees of hot rows.
+    fn hot_view(&mut self) -> View<'_> {
+        if self.hot.is_none() && self.base.hot.snapshot().is_none() {
+            self.hot_writes();
+        }
+        match (&self.hot, self.base.hot.snapshot()) {
+            (Some(writes), _) => writes.view(),
+            (None, snapshot) => snapshot.expect("without one it has writes").view(),
+        }
     }
 
     /// Says that other rows of a table's segments are deleted.
