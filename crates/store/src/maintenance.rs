@@ -49,8 +49,12 @@ impl Maintenance {
         true
     }
 
-    /// Waits until everything is done that was asked for.
+    /// Waits until everything is done that was asked for; not where it is done just now by who asks.
     pub(crate) fn wait(&self) {
+        let is_it = |thread: &JoinHandle<()>| thread.thread().id() == std::thread::current().id();
+        if locked(&self.thread).as_ref().is_some_and(is_it) {
+            return;
+        }
         let mut state = locked(&self.shared.state);
         while (state.is_wanted || state.is_running) && !state.is_over {
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);

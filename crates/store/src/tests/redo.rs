@@ -414,3 +414,25 @@ fn logs_that_do_not_fit() {
     let store = open_small(&stale).expect("it is passed over");
     assert_eq!((store.recovery().commits, logs(&*stale).len()), (0, 0));
 }
+
+/// Freezing commits on the thread that makes checkpoints, which does not wait for itself where the log is long.
+#[test]
+fn freezing_goes_on_where_commits_wait_for_checkpoints() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let limits = LogLimits { log_bytes: 2000, hot_bytes: 0, ..LogLimits::default() };
+    let store = Store::open_limited(Arc::clone(&disk), OpenMode::ReadWrite, "test", limits).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let text = [b'x'; 900];
+    for first in (0..140_000).step_by(1000) {
+        let mut transaction = store.begin_on(store.catalog()).expect("begun");
+        for row in first..first + 1000 {
+            transaction.insert_hot(id, &[Cell::i64(row), Cell::Bytes(&text[..(row % 7) as usize])]).expect("a row");
+        }
+        transaction.set_durability(Durability::Off);
+        transaction.commit().expect("committed");
+    }
+    assert_eq!(store.catalog().table_by_id(id).expect("the table").rows(), 140_000);
+    drop(store);
+    let store = Store::open(disk, OpenMode::ReadWrite, "test").expect("it opens");
+    assert_eq!(store.catalog().table_by_id(id).expect("the table").rows(), 140_000);
+}
