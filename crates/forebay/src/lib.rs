@@ -91,7 +91,7 @@ impl Options {
 pub struct Database {
     shared: Shared,
     /// Tables that transactions over rows by key know.
-    keyed: Arc<KnownTables>,
+    keyed: Arc<forebay_keyed::KnownTables>,
 }
 
 /// What one column takes, in all its rows.

@@ -373,12 +373,13 @@ fn script() -> impl Strategy<Value = Vec<(usize, Option<Step>)>> {
 fn histories_are_those_of_one_transaction_after_the_other() {
     let cases = std::env::var("FOREBAY_HISTORIES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(60);
     let mut runner = TestRunner::new(Config { cases, max_shrink_iters: 200, ..Config::default() });
-    let mut commits = 0;
+    let commits = std::cell::Cell::new(0);
     let found = runner.run(&script(), |script| {
-        commits += history(BEGIN, &script).map_err(TestCaseError::fail)?;
+        commits.set(commits.get() + history(BEGIN, &script).map_err(TestCaseError::fail)?);
         Ok(())
     });
     found.unwrap_or_else(|error| panic!("{error}"));
+    let commits = commits.get();
     assert!(commits > cases as usize, "{commits} transactions of {cases} histories were committed");
 }
 

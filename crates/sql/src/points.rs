@@ -2,57 +2,29 @@
 //!
 //! They are not in the query log, which is for choosing orders of rows.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, OnceLock};
 use std::time::{Instant, UNIX_EPOCH};
 
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
-use datafusion::prelude::SessionConfig;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
-use forebay_base::{Durability, ErrorKind, Result};
-use forebay_context::durability::SessionDurability;
+use forebay_base::{ErrorKind, Result};
 use forebay_context::lock::lock;
-use forebay_context::settings::{DescendingOrder, PointAccess};
+use forebay_context::settings::PointAccess;
 use forebay_context::statement::StatementContext;
-use forebay_point::{Named, Outcome, Parameters, Program, Scope, ordered, recognize};
 use forebay_names::search_path::SearchPath;
+use forebay_point::{Named, Outcome, Parameters, Program, Scope, ordered, recognize};
 use forebay_store::{Catalog, Transaction};
 use forebay_syntax::parse::{self, Command};
 use forebay_transactions::OpenTransaction;
 
 use crate::answer::{Answer, ResultKind, Source};
 use crate::execute::{SCANNING, TRIES};
+use crate::point_settings::PointSettings;
 use crate::prepared::Prepared;
 use crate::run::Run;
-use crate::session::{Base, Session};
-
-/// What a session knows of such statements.
-#[derive(Debug, Default)]
-pub(crate) struct Points {
-    /// What settings of this number say.
-    settings: Mutex<Option<(u64, PointSettings)>>,
-    /// Nothing is counted of them.
-    statement: OnceLock<Arc<StatementContext>>,
-}
-
-/// What settings say of them.
-#[derive(Debug, Clone, Copy)]
-struct PointSettings {
-    is_on: bool,
-    is_utc: bool,
-    durability: Durability,
-}
-
-impl PointSettings {
-    fn of(config: &SessionConfig) -> Self {
-        Self {
-            is_on: PointAccess::of(config) != PointAccess::Off && !DescendingOrder::of(config),
-            is_utc: config.options().execution.time_zone.as_deref().is_none_or(|zone| zone == "UTC"),
-            durability: SessionDurability::of(config),
-        }
-    }
-}
+use crate::session::Session;
 
 /// When a transaction began, in microseconds since 1970; `None` where programs may not ask for it.
 fn began(transaction: &OpenTransaction, is_utc: bool) -> Option<i64> {
@@ -62,10 +34,11 @@ fn began(transaction: &OpenTransaction, is_utc: bool) -> Option<i64> {
 
 impl Run<'_> {
     /// Runs a statement that changes rows as a program, where texts are such; `None` where it has to be planned.
-    pub(crate) fn changed_by_key(&self, statement: &Ast) -> Result<Option<Answer>> {
+    pub(crate) fn changed_by_key(&self, statement: &PlanStatement) -> Result<Option<Answer>> {
+        let PlanStatement::Statement(statement) = statement else { return Ok(None) };
         let state = self.state();
         let settings = PointSettings::of(state.config());
-        let is_change = matches!(statement, Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_));
+        let is_change = matches!(**statement, Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_));
         if PointAccess::of(state.config()) != PointAccess::All || !is_change || !settings.is_on {
             return Ok(None);
         }
@@ -107,7 +80,7 @@ impl Session {
     pub(crate) fn by_key(&self, prepared: &Prepared, values: &[Named<'_>]) -> Result<Option<Answer>> {
         let started = Instant::now();
         let base = lock(&self.base).clone();
-        let settings = self.point_settings(&base);
+        let settings = self.points.settings(base.settings, base.state.config());
         let is_on = settings.is_on && !self.records.load(Ordering::Relaxed);
         let Some(arrays) = ordered(prepared.template.names(), values).filter(|_| is_on) else { return Ok(None) };
         let mut transaction = self.transactions.of_statement();
@@ -157,16 +130,8 @@ impl Session {
         program_of(&statement, &transaction.catalog(), &self.path(), parameters, prepared.columns.as_ref())
     }
 
-    fn point_settings(&self, base: &Base) -> PointSettings {
-        let mut known = lock(&self.points.settings);
-        match *known {
-            Some((number, settings)) if number == base.settings => settings,
-            _ => known.insert((base.settings, PointSettings::of(base.state.config()))).1,
-        }
-    }
-
     fn answer_by_key(&self, outcome: Outcome, transaction: Arc<OpenTransaction>, started: Instant) -> Answer {
-        let statement = self.points.statement.get_or_init(|| {
+        let statement = self.points.statement(|| {
             let (cancel, account) = (self.running.cancel.clone(), self.shared.engine.open_account("by key"));
             Arc::new(StatementContext::new(cancel, account, SCANNING, started))
         });
@@ -180,7 +145,7 @@ impl Session {
             kind,
             schema,
             is_renamed: false,
-            statement: Arc::clone(statement),
+            statement,
             rows: changed.unwrap_or(0),
             elapsed: Some(started.elapsed()),
             transaction: Some(transaction),

@@ -92,7 +92,10 @@ impl<'a> Run<'a> {
     pub(crate) fn command(&self, command: Command) -> Result<Answer> {
         let catalog = self.planner.snapshot();
         match command {
-            Command::Plan(statement) => self.plan_statement(*statement),
+            Command::Plan(statement) => match self.changed_by_key(&statement)? {
+                Some(answer) => Ok(answer),
+                None => self.plan_statement(*statement),
+            },
             Command::Copy(copy) => self.copy(*copy),
             Command::Checkpoint => self.checkpoint(),
             Command::Optimize(text) => self.optimize(&text),
@@ -149,9 +152,6 @@ impl<'a> Run<'a> {
             }
             PlanStatement::CopyTo(_) | PlanStatement::Reset(_) => return self.query(statement),
         };
-        if let Some(answer) = self.changed_by_key(ast)? {
-            return Ok(answer);
-        }
         match ast {
             Ast::CreateTable(create) => self.create_table(create),
             Ast::CreateView(view) => {

@@ -22,7 +22,7 @@ use forebay_transactions::SessionTransactions;
 use futures::FutureExt;
 use tokio::sync::oneshot;
 
-use crate::points::Points;
+use crate::point_settings::Points;
 use crate::prepared::Prepared;
 use crate::running::{Canceller, Running};
 use crate::sequences;
