@@ -46,6 +46,7 @@ SUITES = {
     "pqs": ("oracles", "run_pqs"),
     "changes": ("changes", "run"),
     "transactions": ("transactions", "run"),
+    "hot_rows": ("hot_rows", "run"),
     "pruned": ("pruned", "run"),
     "kept_plans": ("kept_plans", "run"),
     "first_rows": ("first_rows", "run"),

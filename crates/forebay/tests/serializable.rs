@@ -271,28 +271,39 @@ impl Worker {
         Self { session, prepared, open: None }
     }
 
-    fn step(&self, open: &Open, step: Step, other: &Session) -> Result<Vec<i64>> {
+    /// What a step finds, and whether it changes anything.
+    fn step(&self, open: &Open, step: Step, other: &Session) -> Result<(Vec<i64>, bool)> {
         let by_key = |which: usize, values: &[i64]| {
             let params = values.iter().fold(Params::new(), |params, value| params.push(*value));
             integers(self.session.execute_prepared(&self.prepared[which], &params)?)
         };
-        match step {
+        let changed = |result: forebay::QueryResult| match result.kind() {
+            forebay::ResultKind::Changed(rows) => (Vec::new(), *rows > 0),
+            other => panic!("{other:?}"),
+        };
+        let change = |which: usize, values: &[i64]| {
+            let params = values.iter().fold(Params::new(), |params, value| params.push(*value));
+            self.session.execute_prepared(&self.prepared[which], &params).map(changed)
+        };
+        let found = match step {
             Step::Get(key) => by_key(0, &[key]),
             Step::GetPlanned(key) => run(&self.session, &format!("SELECT v FROM t WHERE k = {key}")),
             Step::CountFrom(key) => by_key(1, &[key]),
             Step::Sum => run(&self.session, "SELECT CAST(coalesce(sum(v), 0) AS BIGINT) FROM t"),
-            Step::Put(key) => by_key(2, &[key, open.value()]).map(|_| Vec::new()),
+            Step::Put(key) => return change(2, &[key, open.value()]),
             // Adds only where there is none, as the model does.
             Step::Add(key) => match by_key(0, &[key])?.is_empty() {
-                true => by_key(3, &[key, open.value()]).map(|_| Vec::new()),
+                true => return change(3, &[key, open.value()]),
                 false => Ok(Vec::new()),
             },
-            Step::Delete(key) => by_key(4, &[key]).map(|_| Vec::new()),
+            Step::Delete(key) => return change(4, &[key]),
             Step::DeletePlanned(key) => {
-                run(&self.session, &format!("DELETE FROM t WHERE k = {key}")).map(|_| Vec::new())
+                let text = format!("DELETE FROM t WHERE k = {key}");
+                return self.session.execute(&Statement { text }).map(changed);
             }
             Step::Checkpoint => run(other, "CHECKPOINT").map(|_| Vec::new()),
-        }
+        };
+        found.map(|found| (found, false))
     }
 }
 
@@ -317,11 +328,10 @@ fn history(begin: &str, script: &[(usize, Option<Step>)]) -> std::result::Result
                     Open { steps, found, begun: committed.len(), has_written: false }
                 });
                 match worker.step(&open, *step, &setup) {
-                    Ok(found) => {
+                    Ok((found, has_written)) => {
                         open.steps.push(*step);
                         open.found.push(found);
-                        open.has_written |=
-                            matches!(step, Step::Put(_) | Step::Add(_) | Step::Delete(_) | Step::DeletePlanned(_));
+                        open.has_written |= has_written;
                         worker.open = Some(open);
                     }
                     Err(error) if error.kind() == ErrorKind::Conflict => ok(&worker.session, "ROLLBACK"),

@@ -184,7 +184,7 @@ impl VisitorMut for Qualified<'_> {
 }
 
 fn has(catalog: &Catalog, schema: &str, name: &str) -> bool {
-    catalog.table(schema, name).is_some() || catalog.view(schema, name).is_some()
+    catalog.stored_table_named(schema, name).is_some() || catalog.view(schema, name).is_some()
 }
 
 /// Whether a schema is one of temporary tables.

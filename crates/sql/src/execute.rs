@@ -110,7 +110,9 @@ impl Session {
     /// Does `work` as a statement that runs nothing.
     pub(crate) fn on_snapshot<T>(&self, work: impl FnOnce(Run<'_>) -> Result<T>) -> Result<T> {
         let transaction = self.transactions.of_statement();
+        let (catalog, read_before) = (transaction.catalog(), transaction.catalog().noted_reads());
         let done = transaction.check_usable().and_then(|()| work(self.begin_untold(&transaction, "preparing")));
+        catalog.forget_reads_since(&read_before);
         done.inspect_err(|_| transaction.fail())
     }
 

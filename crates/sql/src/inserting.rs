@@ -21,11 +21,8 @@ use crate::run::Run;
 impl Run<'_> {
     /// Runs an INSERT into the table of this name.
     pub(crate) fn insert(&self, mut statement: PlanStatement, name: &ObjectName) -> Result<Answer> {
-        let name_of_table = find_name(&self.planner, name)?;
-        let snapshot = self.planner.snapshot();
-        let stored = snapshot.stored_table_named(&name_of_table.schema, &name_of_table.name);
-        let was_read = stored.is_some_and(|stored| snapshot.has_read(stored.id));
-        let table = find_table(&self.planner, &name_of_table)?;
+        let read_before = self.planner.snapshot().noted_reads();
+        let table = find_table(&self.planner, &find_name(&self.planner, name)?)?;
         let mut returning = Returning::of(self, insert::taken_returning(&mut statement).as_ref())?;
         if let Some(source) = insert::source_by_name(&statement) {
             let source = self.plan_text(&self.state(), &source)?;
@@ -60,9 +57,9 @@ impl Run<'_> {
             returning.add_segments(self, &table, &alias, written)?;
         }
         self.publish(&table, segments)?;
-        if !was_read && !reads_tables {
+        if !reads_tables {
             // What is added does not depend on rows that were there, but for keys, which are checked again.
-            snapshot.forget_read(table.id);
+            self.planner.snapshot().forget_reads_since(&read_before);
         }
         match returning {
             Some(returning) => returning.answer(self),

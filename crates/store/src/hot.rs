@@ -57,9 +57,17 @@ type KnownTables = BTreeMap<TableId, Arc<HotRows>>;
 #[derive(Debug)]
 pub(crate) struct HotTables {
     commits: Arc<Commits>,
-    /// Shared with views: replaced where a table comes or goes.
-    tables: Mutex<Arc<KnownTables>>,
+    known: Mutex<Known>,
     volume: Arc<Volume>,
+}
+
+/// The hot rows of tables, by table; the maps are replaced where a table comes or goes.
+#[derive(Debug)]
+struct Known {
+    /// Also those of tables that have other columns now, or other keys: they have no rows for whoever comes later.
+    all: Arc<KnownTables>,
+    /// The others, which views share.
+    seen: Arc<KnownTables>,
 }
 
 impl HotTables {
@@ -78,7 +86,9 @@ impl HotTables {
             });
             known.put(*row, bytes).context(|| format!("hot {row} of table {}", table.full_name()))?;
         }
-        Ok(Self { commits, tables: Mutex::new(Arc::new(tables)), volume: Arc::clone(volume) })
+        let all = Arc::new(tables);
+        let known = Mutex::new(Known { seen: Arc::clone(&all), all });
+        Ok(Self { commits, known, volume: Arc::clone(volume) })
     }
 
     /// What everybody sees who begins now.
@@ -91,9 +101,9 @@ impl HotTables {
     /// # Errors
     /// `Conflict` where the table had other columns when rows became hot that are there still.
     pub(crate) fn of(&self, table: &Arc<TableSnapshot>) -> Result<Arc<HotRows>> {
-        let mut tables = locked(&self.tables);
+        let mut tables = locked(&self.known);
         let mut first_chunks = (0, 0);
-        if let Some(known) = tables.get(&table.id) {
+        if let Some(known) = tables.all.get(&table.id) {
             if known.fits(table) {
                 return Ok(Arc::clone(known));
             }
@@ -104,20 +114,28 @@ impl HotTables {
             first_chunks = (known.rows.chunks().end, known.deletions.rows.chunks().end);
         }
         let new = Arc::new(HotRows::new(table, first_chunks, &self.commits, &self.volume));
-        Arc::make_mut(&mut *tables).insert(table.id, Arc::clone(&new));
+        Arc::make_mut(&mut tables.all).insert(table.id, Arc::clone(&new));
+        Arc::make_mut(&mut tables.seen).insert(table.id, Arc::clone(&new));
         Ok(new)
     }
 
     /// Makes the view of a catalog that is visible from now on; `before` is the one until now, at whose snapshot it sees hot rows unless they have
     /// changed.
     pub(crate) fn publish(&self, catalog: &mut Catalog, before: &Catalog, has_changed: bool) {
-        let mut tables = locked(&self.tables);
-        let is_gone = |id: &TableId| catalog.stored_table(*id).is_none();
-        if !catalog.has_objects_of(before) && tables.keys().any(is_gone) {
-            Arc::make_mut(&mut *tables).retain(|id, _| !is_gone(id));
+        let mut tables = locked(&self.known);
+        if !catalog.has_objects_of(before) {
+            let is_there = |id: &TableId| catalog.stored_table(*id).is_some();
+            if !tables.all.keys().all(is_there) {
+                Arc::make_mut(&mut tables.all).retain(|id, _| is_there(id));
+            }
+            let fits = |(id, known): &(&TableId, &Arc<HotRows>)| {
+                catalog.stored_table(**id).is_some_and(|table| known.fits(table))
+            };
+            let seen = tables.all.iter().filter(fits).map(|(id, known)| (*id, Arc::clone(known))).collect();
+            tables.seen = Arc::new(seen);
         }
         let snapshot = if has_changed { None } else { before.hot.snapshot().cloned() };
-        catalog.hot = HotView::new(snapshot.unwrap_or_else(|| self.snapshot()), Arc::clone(&tables));
+        catalog.hot = HotView::new(snapshot.unwrap_or_else(|| self.snapshot()), Arc::clone(&tables.seen));
     }
 
     /// Lets go of what nobody needs any more: versions, chunks without rows, entries of indexes.
@@ -148,11 +166,11 @@ impl HotTables {
 
     /// Whether there are none, not even in name.
     pub(crate) fn is_unused(&self) -> bool {
-        locked(&self.tables).is_empty()
+        locked(&self.known).all.is_empty()
     }
 
     fn tables(&self) -> Arc<KnownTables> {
-        Arc::clone(&locked(&self.tables))
+        Arc::clone(&locked(&self.known).all)
     }
 }
 

@@ -72,6 +72,7 @@ pub use hot::HotChange;
 pub use log_limits::LogLimits;
 pub use options::TableOptions;
 pub use projection::{Hop, OrderKey, Projection, ProjectionDefinition};
+pub use reads::ReadState;
 pub use record_log::RecordLog;
 pub use recovery::Recovery;
 pub use redo_log::CutTail;

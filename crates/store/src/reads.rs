@@ -23,9 +23,9 @@ pub(crate) struct Reads {
     state: Mutex<ReadState>,
 }
 
-/// Tables as wholes, and ranges of keys in others.
+/// What a serializable transaction had read at some time: tables as wholes, and ranges of keys in others.
 #[derive(Debug, Default, Clone)]
-pub(crate) struct ReadState {
+pub struct ReadState {
     pub(crate) tables: BTreeSet<TableId>,
     pub(crate) ranges: Vec<ReadRange>,
 }
@@ -68,14 +68,9 @@ impl Reads {
         tables.insert(table);
     }
 
-    /// Whether a table was read.
-    pub(crate) fn has(&self, table: TableId) -> bool {
-        locked(&self.state).tables.contains(&table)
-    }
-
-    /// Forgets that a table was read.
-    pub(crate) fn forget(&self, table: TableId) {
-        locked(&self.state).tables.remove(&table);
+    /// Makes it what it was.
+    pub(crate) fn return_to(&self, before: &ReadState) {
+        locked(&self.state).clone_from(before);
     }
 
     /// What was read so far.

@@ -4,12 +4,28 @@ use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, TimezoneInfo,
     UnaryOperator, Value, ValueWithSpan,
 };
+use forebay_base::calendar::checked_days;
 use forebay_base::{LogicalType, TimeUnit};
 use forebay_store::names_equal;
 
 use super::Reader;
 use crate::expression::{Arithmetic, Comparison, Condition, Expression, Typed};
 use crate::values::{Datum, Kind};
+
+/// Digits and the point of a decimal literal, at most.
+const DECIMAL_DIGITS: usize = 30;
+
+/// The day of a text `YYYY-MM-DD`, since 1970.
+fn day(text: &str) -> Option<i32> {
+    let mut parts = text.split('-');
+    let mut number = |digits: usize| -> Option<i64> {
+        let part = parts.next()?;
+        let is_number = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
+        is_number.then(|| part.parse().ok())?
+    };
+    let (year, month, day) = (number(4)?, number(2)?, number(2)?);
+    (parts.next().is_none()).then(|| checked_days(year, month, day))?
+}
 
 impl Reader<'_> {
     /// The conditions that all have to hold.
@@ -55,6 +71,11 @@ impl Reader<'_> {
                 self.names.read(table, column)
             }
             Expr::Value(ValueWithSpan { value, .. }) => self.value(value),
+            Expr::TypedString(typed) if typed.data_type == SqlType::Date && !typed.uses_odbc_syntax => {
+                let Value::SingleQuotedString(text) = &typed.value.value else { return None };
+                let expression = Expression::Literal(Datum::Integer(day(text)?.into()));
+                Some(Typed { expression, kind: Kind::Other(LogicalType::Date) })
+            }
             Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match self.expression(expr)? {
                 Typed { expression: Expression::Literal(Datum::Integer(int)), kind } => {
                     Some(Typed { expression: Expression::Literal(Datum::Integer(-int)), kind })
@@ -114,7 +135,16 @@ impl Reader<'_> {
                 let number = self.parameters.iter().position(|own| names_equal(own, name))?;
                 Some(Typed { expression: Expression::Parameter(number), kind: self.kinds.get(number)?.clone() })
             }
-            Value::Number(digits, false) => literal(Datum::Integer(digits.parse().ok()?), Kind::Integer(None)),
+            Value::Number(digits, false) => match digits.split_once('.') {
+                None => literal(Datum::Integer(digits.parse().ok()?), Kind::Integer(None)),
+                Some((whole, rest)) => {
+                    let is_number =
+                        |digits: &str| !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+                    let are_few = is_number(whole) && is_number(rest) && digits.len() <= DECIMAL_DIGITS;
+                    let unscaled = are_few.then(|| format!("{whole}{rest}").parse().ok())??;
+                    literal(Datum::Integer(unscaled), Kind::Decimal(u8::try_from(rest.len()).ok()?))
+                }
+            },
             Value::SingleQuotedString(text) => literal(Datum::Bytes(text.clone().into_bytes().into()), Kind::Text),
             Value::Boolean(value) => literal(Datum::Integer((*value).into()), Kind::Other(LogicalType::Bool)),
             _ => None,

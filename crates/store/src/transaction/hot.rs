@@ -199,9 +199,10 @@ impl Transaction {
 
     /// The same of the rows of some chunks.
     pub(crate) fn freeze_chunks(&mut self, id: TableId, chunks: &[u32]) -> Result<()> {
-        let Some(hot) = self.working.hot.hot_rows(id).cloned() else { return Ok(()) };
-        let rows = &hot.rows;
         let table = Arc::clone(self.stored_table(id)?);
+        // Those of other columns it has frozen before it has altered the table.
+        let Some(hot) = self.working.hot.hot_rows(id).filter(|hot| hot.fits(&table)).cloned() else { return Ok(()) };
+        let rows = &hot.rows;
         let store = Store::internal(&self.inner);
         let writes = self.hot_writes();
         let writer = |columns| store.segment_writer(columns);

@@ -104,13 +104,15 @@ impl Catalog {
         Self { reads: Some(Arc::<Reads>::default()), ..self.clone() }
     }
 
-    /// Whether a table was read whose reads are noted.
-    pub fn has_read(&self, table: TableId) -> bool {
-        self.reads.as_ref().is_some_and(|reads| reads.has(table))
+    /// What was read of it so far, where that is noted.
+    pub fn noted_reads(&self) -> Option<ReadState> {
+        self.reads.as_ref().map(|reads| reads.so_far())
     }
 
-    /// Forgets that a table was read: by who knows that nothing depends on that.
-    pub fn forget_read(&self, table: TableId) {
-        self.reads.iter().for_each(|reads| reads.forget(table));
+    /// Forgets what was read since: by who knows that nothing depends on it.
+    pub fn forget_reads_since(&self, before: &Option<ReadState>) {
+        if let (Some(reads), Some(before)) = (&self.reads, before) {
+            reads.return_to(before);
+        }
     }
 }
