@@ -119,18 +119,20 @@ def run(options, report):
         chance = random.Random(f"made:{options.seed}:{number}")
         made = ["DROP TABLE IF EXISTS c", create_table_sql("c", OF_KEYS).replace("k BIGINT NOT NULL", "k BIGINT PRIMARY KEY", 1)]
         made += [f"INSERT INTO c SELECT {NAMES} FROM {FILLED} WHERE k < {chance.choice([0, 30, KEYS, 1000])}"]
-        made += ["CREATE INDEX by_g ON c (g)"] if chance.random() < 0.5 else []
+        index = ["CREATE INDEX by_g ON c (g)"] if chance.random() < 0.5 else []
         name = f"case {number} (--only hot_rows --seed {options.seed} --query {number})"
         told = (statements, generator.questions(number), EXECUTIONS[number % len(EXECUTIONS)])
-        report.check(name, judge(options, connection, database, made, told))
+        report.check(name, judge(options, connection, database, (made, index), told))
     report.end()
 
 
 def judge(options, connection, database, made, case):
-    """What is wrong with rows and answers between and after these statements."""
+    """What is wrong with rows and answers between and after these statements. `made`: what both make, and indexes that Forebay has."""
     statements, questions, execution = case
+    made, index = made
     for sql in made:
         connection.execute(sql)
+    made = [*made, *index]
     for sql, answer in zip(made, options.binary.answers(database, made)):
         if answer.error is not None:
             return f"{sql}\n{answer.error}"
@@ -160,14 +162,14 @@ def judge(options, connection, database, made, case):
     answers = options.binary.answers(database, [*settings, *asked])[len(settings) :]
     for sql, wanted, answer in zip(asked, expected, answers, strict=True):
         if isinstance(wanted, str):
-            if answer.error is None and "Constraint" not in wanted:
+            # DuckDB finds keys taken that a transaction has given up itself, and loses rows of its indexes in such transactions.
+            if answer.error is None and "Constraint" not in wanted and "from index" not in wanted:
                 return f"{shown}\nDuckDB says {wanted}"
         elif answer.error is not None:
             return f"{shown}\n{sql}\n{answer.error}"
         elif wanted is not None and (wrong := difference(wanted, answer, False)):
             return f"{shown}\n{sql}\n{wrong}"
     if isinstance(expected[-1], str) and answers[-1].error is None:
-        # DuckDB finds keys taken that a transaction has given up itself.
         return None
     # Another process finds the same rows.
     for look in ["SELECT * FROM c", "SELECT count(*), sum(so) FROM c"]:

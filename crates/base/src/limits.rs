@@ -32,7 +32,7 @@ pub const REDO_LOG_BYTES: u64 = 16 << 20;
 pub const HOT_BYTES: u64 = 256 << 20;
 
 /// Rows of segments that may be deleted one by one before they are marked in their segments.
-pub const DELETED_ONE_BY_ONE: usize = 1 << 16;
+pub const DELETED_ONE_BY_ONE: usize = 1 << 12;
 
 /// Bytes of a segment, its zeros not counted, up to which it lies in the redo log until the next checkpoint, in place of a file of its
 /// own that would be synced by itself. What is larger is written once only.
