@@ -15,6 +15,8 @@ import duckdb
 ROWS = 1_500_000
 SMALL_INSERTS = 40
 DURABILITIES = ["full", "'group(5ms)'", "off"]
+# Tables of the streams, and which of their statements run by key.
+POINT_ACCESS = {"small": "off", "hot": "all"}
 FIGURES = "count(*), sum(k), sum(g), min(v), max(v), count(DISTINCT v), sum(d)"
 
 # name: (statement, the table it changes)
@@ -109,11 +111,13 @@ def kill_during(binary, database, statement, delay):
     return ended
 
 
-def kill_stream(binary, database, first, delay, chance):
-    """Kills a process amid small statements; the greatest row that it has acknowledged, and what was asked of it."""
-    statements, rows = [], set(range(first))
+def kill_stream(binary, database, told, delay, chance):
+    """Kills a process amid small statements; the greatest row that it has acknowledged, and the rows that there are after each statement. Told are
+    the table, its rows and the first number that is new."""
+    table, rows, first = told
+    statements, rows = [f"SET point_access = {POINT_ACCESS[table]}"], dict(rows)
     # What is there after each statement, by the number that says that it has ended.
-    after = {first - 1: set(rows)}
+    after = {first - 1: dict(rows)}
     for number in range(first, first + 3000):
         kind = chance.random()
         if kind > 0.98:
@@ -123,13 +127,17 @@ def kill_stream(binary, database, first, delay, chance):
             statements.append("CHECKPOINT")
         elif kind < 0.1 and number > first:
             gone = chance.randrange(number)
-            statements.append(f"DELETE FROM small WHERE a = {gone}")
-            rows.discard(gone)
+            statements.append(f"DELETE FROM {table} WHERE a = {gone}")
+            rows.pop(gone, None)
+        elif kind < 0.3 and number > first:
+            changed = chance.randrange(number)
+            statements.append(f"UPDATE {table} SET t = 'text {changed} of {number}' WHERE a = {changed}")
+            rows.update({changed: f"text {changed} of {number}"} if changed in rows else {})
         else:
-            statements.append(f"INSERT INTO small VALUES ({number}, 'text {number}')")
-            rows.add(number)
+            statements.append(f"INSERT INTO {table} VALUES ({number}, 'text {number}')")
+            rows[number] = f"text {number}"
         statements.append(f"SELECT {number}")
-        after[number] = set(rows)
+        after[number] = dict(rows)
     process = subprocess.Popen(
         [binary.path, database, "--quiet", "--format", "csv", "--no-header"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -155,30 +163,26 @@ def kill_stream(binary, database, first, delay, chance):
 
 
 def streams(binary, report, database, kills, chance):
-    """Kills of streams of small statements, each into the database that the one before has left."""
-    binary.must(database, "CREATE TABLE small (a INTEGER, t VARCHAR)")
-    kept, first, total = set(), 0, 0
-    for number in range(kills):
-        delay = chance.uniform(0.05, 0.6)
-        last, after = kill_stream(binary, database, first, delay, chance)
-        # Rows of earlier rounds are those that the database had, whatever was asked for.
-        earlier = set(range(first)) - kept
-        allowed = [after[last] - earlier, after.get(last + 1, after[last]) - earlier]
-        total += last + 1 - first
-        if number % 3 == 0:
-            checked = binary.run(database, "--read-only", "-c", "CHECK DATABASE")
-            report.check(f"stream {number}: a check without recovery", None if checked.status == 0 else checked.stderr)
-        found = {int(row[0]) for row in binary.rows(database, "SELECT a FROM small")}
-        texts = binary.rows(database, "SELECT count(*) FROM small WHERE t <> 'text ' || a")
-        wrong = None
-        if found not in allowed:
-            lost, more = sorted(allowed[0] - found)[:5], sorted(found - allowed[-1])[:5]
-            wrong = f"{last} was acknowledged; lost {lost}, too many {more}"
-        elif int(texts[0][0]):
-            wrong = f"{texts[0][0]} rows have another text"
-        report.check(f"stream {number}: killed after {delay * 1000:.0f} ms, {last + 1 - first} acknowledged", wrong)
-        kept, first = found, last + 2
-    report.check("streams were under way", None if total > kills else f"{total} statements in {kills} streams")
+    """Kills of streams of small statements, each into the database that the one before has left: by plans, and by key into hot rows."""
+    for table in POINT_ACCESS:
+        binary.must(database, f"CREATE TABLE {table} (a INTEGER PRIMARY KEY, t VARCHAR)")
+        kept, first, total = {}, 0, 0
+        for number in range(kills):
+            delay = chance.uniform(0.05, 0.6)
+            last, after = kill_stream(binary, database, (table, kept, first), delay, chance)
+            allowed = [after[last], after.get(last + 1, after[last])]
+            total += last + 1 - first
+            if number % 3 == 0:
+                checked = binary.run(database, "--read-only", "-c", "CHECK DATABASE")
+                report.check(f"{table} stream {number}: a check without recovery", None if checked.status == 0 else checked.stderr)
+            found = {int(row[0]): row[1] for row in binary.rows(database, f"SELECT a, t FROM {table}")}
+            wrong = None
+            if found not in allowed:
+                lost, more = ([pair for pair in one.items() if pair not in other.items()][:5] for one, other in ((allowed[0], found), (found, allowed[-1])))
+                wrong = f"{last} was acknowledged; lost {lost}, too many {more}"
+            report.check(f"{table} stream {number}: killed after {delay * 1000:.0f} ms, {last + 1 - first} acknowledged", wrong)
+            kept, first = found, last + 2
+        report.check(f"{table} streams were under way", None if total > kills else f"{total} statements in {kills} streams")
 
 
 def look(binary, database, before, after, acknowledged):
