@@ -2,6 +2,7 @@
 //!
 //! Invariant: once [`Maintenance::stop`] has returned nothing is being done, and nothing begins. Must not know: what is done.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
 
@@ -84,7 +85,8 @@ impl Shared {
             (state.is_wanted, state.is_running) = (false, true);
             drop(state);
             let running = Running(self);
-            work();
+            // Who waits for the next checkpoint would wait for ever where one that panics ended the thread.
+            let _the_log_stays = catch_unwind(AssertUnwindSafe(&work));
             drop(running);
             state = locked(&self.state);
         }
