@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use datafusion::execution::SessionState;
 use forebay_base::{ErrorKind, Result, TableId};
@@ -68,6 +68,7 @@ impl Session {
                 break;
             }
             self.shared.engine.store().wait_for_commits();
+            pause(tries);
             (transaction, tries) = (self.transactions.of_statement(), tries + 1);
             answer = ended(&transaction);
         }
@@ -161,6 +162,17 @@ impl Session {
 
 /// How often a statement that is a transaction of its own is tried: each time that it fails another one has committed.
 pub(crate) const TRIES: u32 = 100;
+
+/// Waits before a statement is tried again: who has changed the same may not have come to its end, and may need the processor for that. All
+/// tries take about a second.
+pub(crate) fn pause(tries: u32) {
+    /// So often somebody else is let run only; then it is a time that doubles up to 10 ms.
+    const YIELDS: u32 = 4;
+    match tries.checked_sub(YIELDS) {
+        None | Some(0) => std::thread::yield_now(),
+        Some(more) => std::thread::sleep(Duration::from_micros(20 << more.min(9))),
+    }
+}
 
 /// What a query does.
 pub(crate) const SCANNING: &str = "scanning";

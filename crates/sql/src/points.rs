@@ -20,7 +20,7 @@ use forebay_syntax::parse::{self, Command};
 use forebay_transactions::OpenTransaction;
 
 use crate::answer::{Answer, ResultKind, Source};
-use crate::execute::{SCANNING, TRIES};
+use crate::execute::{SCANNING, TRIES, pause};
 use crate::point_settings::PointSettings;
 use crate::prepared::Prepared;
 use crate::run::Run;
@@ -108,6 +108,7 @@ impl Session {
                 Err(error) if error.kind() == ErrorKind::Conflict && !transaction.is_block() && tries < TRIES => {
                     transaction.fail();
                     self.shared.engine.store().wait_for_commits();
+                    pause(tries);
                     (transaction, tries) = (self.transactions.of_statement(), tries + 1);
                 }
                 // A plan says what there is to say of a read-only database.
