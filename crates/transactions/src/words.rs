@@ -171,7 +171,7 @@ mod tests {
             ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", begin(false)),
             ("START TRANSACTION ISOLATION LEVEL SNAPSHOT", begin(false)),
             ("BEGIN ISOLATION LEVEL SERIALIZABLE", serializable(Access::ReadWrite)),
-            ("START TRANSACTION READ ONLY, ISOLATION LEVEL SERIALIZABLE", serializable(Access::ReadOnly)),
+            ("START TRANSACTION READ ONLY , ISOLATION LEVEL SERIALIZABLE", serializable(Access::ReadOnly)),
             ("COMMIT", Control::Commit),
             ("COMMIT WORK", Control::Commit),
             ("END TRANSACTION", Control::Commit),
