@@ -107,6 +107,22 @@ fn who_only_reads_or_only_adds_has_no_conflict() {
     assert_eq!(run(&one, "SELECT count(*) FROM bare").expect("a count"), [4]);
 }
 
+/// What an INSERT reads for its rows counts, and so does what it reads for the rows that it gives.
+#[test]
+fn what_an_insert_reads_counts() {
+    for insert in [
+        "INSERT INTO bare SELECT count(*) FROM t",
+        "INSERT INTO bare VALUES ((SELECT count(*) FROM t))",
+        "INSERT INTO bare VALUES (1) RETURNING (SELECT max(v) FROM t)",
+    ] {
+        let (_database, [one, other]) = sessions();
+        ok(&one, BEGIN);
+        ok(&one, insert);
+        ok(&other, "UPDATE t SET v = 99 WHERE k = 1");
+        conflict(&one, "COMMIT");
+    }
+}
+
 #[test]
 fn tables_and_their_definitions_count() {
     for change in ["DROP TABLE t", "ALTER TABLE t ADD COLUMN w INTEGER", "TRUNCATE t", "DELETE FROM t WHERE k = 2"] {

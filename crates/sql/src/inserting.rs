@@ -57,7 +57,8 @@ impl Run<'_> {
             returning.add_segments(self, &table, &alias, written)?;
         }
         self.publish(&table, segments)?;
-        if !reads_tables {
+        // RETURNING may have read tables, too.
+        if !reads_tables && returning.is_none() {
             // What is added does not depend on rows that were there, but for keys, which are checked again.
             self.planner.snapshot().forget_reads_since(&read_before);
         }
