@@ -21,7 +21,7 @@ use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, T
 use crate::hot::{FoundHotRows, HotRowId};
 use crate::outcome::Outcome;
 use crate::rows::{KEY_BYTES, Key, ROW_HOT, Rows};
-pub(crate) use checkpointed::Checkpointed;
+pub(crate) use checkpointed::{Checkpointed, ManifestContent};
 use forebay_hot::RowId;
 
 /// The file's name.

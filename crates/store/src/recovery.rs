@@ -3,13 +3,13 @@
 //! Invariants: nothing is written here; the same files give the same answer, however often that is interrupted. What is returned has been
 //! verified as the rows of one commit. Must not know: what rows mean.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
-use forebay_base::{Context, Result, TableId};
+use forebay_base::{Context, Result};
 use forebay_disk::Disk;
 
 use crate::hot::{ChangedRows, FoundHotRows};
-use crate::manifest::{self, MANIFEST_PATH, ManifestRows};
+use crate::manifest::{self, MANIFEST_PATH, ManifestContent, ManifestRows};
 use crate::redo_log::{CutTail, FoundLog, read_logs};
 use crate::redo_record::{self, Replay};
 use crate::rows::{self, Root, Rows};
@@ -23,11 +23,7 @@ pub(crate) struct Found {
     /// The rows of the last commit.
     pub(crate) rows: Rows,
     pub(crate) root: Root,
-    /// The rows that the manifest's file has, and the format that they are of.
-    pub(crate) manifest_rows: Rows,
-    pub(crate) manifest_version: u32,
-    /// Tables that the manifest's file has hot rows of.
-    pub(crate) hot_tables: BTreeSet<TableId>,
+    pub(crate) in_manifest: ManifestContent,
     /// Hot rows, and those that the log has changed.
     pub(crate) hot_rows: FoundHotRows,
     pub(crate) hot_changed: ChangedRows,
@@ -94,19 +90,8 @@ fn found(disk: &dyn Disk, in_manifest: ManifestRows) -> Result<Found> {
         last_commit: root.commit,
         cut: logs.iter().filter_map(|log| log.cut.clone()).collect(),
     };
-    let manifest_version = of_file.version;
-    Ok(Found {
-        rows,
-        root,
-        manifest_rows,
-        manifest_version,
-        hot_tables,
-        hot_rows,
-        hot_changed,
-        small_files,
-        logs,
-        report,
-    })
+    let in_manifest = ManifestContent { rows: manifest_rows, version: of_file.version, hot_tables };
+    Ok(Found { rows, root, in_manifest, hot_rows, hot_changed, small_files, logs, report })
 }
 
 fn replay_frame(replay: &mut Replay, records: &[u8]) -> Result<()> {

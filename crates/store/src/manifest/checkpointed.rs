@@ -17,7 +17,13 @@ use crate::volume::Volume;
 /// The manifest's file, and what it has.
 #[derive(Debug)]
 pub(crate) struct Checkpointed {
-    pub(crate) manifest: Manifest,
+    manifest: Manifest,
+    content: ManifestContent,
+}
+
+/// What the manifest's file has.
+#[derive(Debug)]
+pub(crate) struct ManifestContent {
     pub(crate) rows: Rows,
     /// The format that the rows are of.
     pub(crate) version: u32,
@@ -26,6 +32,11 @@ pub(crate) struct Checkpointed {
 }
 
 impl Checkpointed {
+    /// A file with this in it.
+    pub(crate) fn new(manifest: Manifest, content: ManifestContent) -> Self {
+        Self { manifest, content }
+    }
+
     /// Replaces the rows of the file by `rows`, and makes its hot rows those that the catalog of the same commit sees, of which these may have
     /// changed; in one durable step.
     ///
@@ -41,12 +52,12 @@ impl Checkpointed {
         let is_gone = |id: &TableId| !rows.contains_key(&rows::key(rows::ROW_TABLE, id.0));
         let of_changed = changed.iter().map(|(table, _)| *table);
         let (gone, tables): (BTreeSet<_>, BTreeSet<_>) =
-            of_changed.chain(self.hot_tables.iter().copied()).partition(is_gone);
+            of_changed.chain(self.content.hot_tables.iter().copied()).partition(is_gone);
         let bytes = |row: HotRowId| catalog.hot.bytes(row);
         let hot = HotUpdate { changed, bytes: &bytes, gone: gone.into_iter().collect() };
-        match self.manifest.commit(&self.rows, &rows, &hot) {
+        match self.manifest.commit(&self.content.rows, &rows, &hot) {
             Outcome::Committed => {
-                (self.rows, self.version, self.hot_tables) = (rows, FORMAT_VERSION, tables);
+                self.content = ManifestContent { rows, version: FORMAT_VERSION, hot_tables: tables };
                 Ok(())
             }
             Outcome::Failed(error) => Err(error),

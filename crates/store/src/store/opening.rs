@@ -80,18 +80,7 @@ fn begun(
     found: Found,
     volume: impl FnOnce(BTreeMap<FilePlace, SmallFile>) -> Arc<Volume>,
 ) -> Result<Inner> {
-    let Found {
-        rows,
-        root,
-        manifest_rows,
-        manifest_version,
-        hot_tables,
-        hot_rows,
-        hot_changed,
-        small_files,
-        logs,
-        report,
-    } = found;
+    let Found { rows, root, in_manifest, hot_rows, hot_changed, small_files, logs, report } = found;
     let volume = volume(small_files);
     let mut catalog = rows::decode(&rows, &root, &volume).context(|| format!("file {MANIFEST_PATH}"))?;
     let hot = HotTables::found(&hot_rows, &catalog, &volume).context(|| format!("file {MANIFEST_PATH}"))?;
@@ -106,9 +95,9 @@ fn begun(
     let manifest = Manifest::new(Arc::clone(&volume.disk));
     let old_logs = logs.into_iter().map(|log| log.path).collect();
     let (log, dropped, last_commit) = (None, Vec::new(), catalog.commit);
-    let is_newest_format = manifest_version == FORMAT_VERSION;
+    let is_newest_format = in_manifest.version == FORMAT_VERSION;
     let written = Written { head, log, old_logs, is_newest_format, dropped, last_commit, hot_changed };
-    let checkpointed = Checkpointed { manifest, rows: manifest_rows, version: manifest_version, hot_tables };
+    let checkpointed = Checkpointed::new(manifest, in_manifest);
     let written = Arc::new(Mutex::new(written));
     Ok(Inner {
         syncer: Syncer::new(sync_of(&written, &volume)),
