@@ -1,10 +1,11 @@
 //! Conditions and expressions.
 
+use arrow::compute::kernels::cast_utils::Parser;
+use arrow::datatypes::Date32Type;
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, TimezoneInfo,
     UnaryOperator, Value, ValueWithSpan,
 };
-use forebay_base::calendar::checked_days;
 use forebay_base::{LogicalType, TimeUnit};
 use forebay_store::names_equal;
 
@@ -17,14 +18,8 @@ const DECIMAL_DIGITS: usize = 30;
 
 /// The day of a text `YYYY-MM-DD`, since 1970.
 fn day(text: &str) -> Option<i32> {
-    let mut parts = text.split('-');
-    let mut number = |digits: usize| -> Option<i64> {
-        let part = parts.next()?;
-        let is_number = part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit());
-        is_number.then(|| part.parse().ok())?
-    };
-    let (year, month, day) = (number(4)?, number(2)?, number(2)?);
-    (parts.next().is_none()).then(|| checked_days(year, month, day))?
+    let is_plain = text.len() == "YYYY-MM-DD".len() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    is_plain.then(|| Date32Type::parse(text)).flatten()
 }
 
 impl Reader<'_> {

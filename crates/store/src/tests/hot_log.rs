@@ -23,6 +23,54 @@ fn log_bytes(disk: &dyn Disk) -> usize {
     crate::redo_log::read_logs(disk).expect("sound logs").iter().map(|log| log.bytes.len()).sum()
 }
 
+/// Logs of the version before there were changes of columns are read, and those of a later one are not.
+#[test]
+fn older_logs_are_read() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let store = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "test").expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    change(&store, |t| t.insert_hot(id, &[Cell::i64(1), Cell::Bytes(b"old")]).map(drop)).expect("a row");
+    let opened = |version: u32| {
+        let killed = copied(&*disk);
+        let path = killed.list("").expect("listed").into_iter().find(|name| name.starts_with("redo-")).expect("a log");
+        let log = killed.open(&path, FileMode::Write).expect("the log");
+        let mut header = [0; 24];
+        log.read_at(0, &mut header).expect("read");
+        header[8..12].copy_from_slice(&version.to_le_bytes());
+        let crc = forebay_base::checksum::crc32c(&header[..20]);
+        header[20..].copy_from_slice(&crc.to_le_bytes());
+        log.write_at(0, &header).expect("written");
+        drop(log);
+        Store::open(killed, OpenMode::ReadWrite, "test")
+    };
+    for version in redo_log::REDO_VERSION_OLDEST..=redo_log::REDO_VERSION {
+        assert_eq!(values(&opened(version).expect("it opens"), id), [(1, b"old".to_vec())]);
+    }
+    for version in [redo_log::REDO_VERSION_OLDEST - 1, redo_log::REDO_VERSION + 1] {
+        assert_eq!(opened(version).expect_err("another program's").kind(), ErrorKind::Version);
+    }
+}
+
+/// A record that changes columns of a row that is not there is damage, wherever the row is missing.
+#[test]
+fn changes_of_rows_that_are_missing_are_damage() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let store = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "test").expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let row = change(&store, |t| t.insert_hot(id, &[Cell::i64(1), Cell::Bytes(b"text")])).expect("a row");
+    store.checkpoint().expect("a checkpoint");
+    change(&store, |t| t.update_hot(id, row, &[(0, Cell::i64(2))]).map(drop)).expect("changed");
+    let killed = copied(&*disk);
+    // The manifest of before the row, with the commit number of after: as if redb had lost it.
+    let found = manifest::load(&*killed).expect("the manifest");
+    let without = manifest::HotUpdate { changed: &[(id, row)], bytes: &|_| None, gone: Vec::new() };
+    let outcome = manifest::Manifest::new(Arc::clone(&killed)).commit(&found.rows, &found.rows, &without);
+    assert!(matches!(outcome, outcome::Outcome::Committed));
+    let error = Store::open(killed, OpenMode::ReadWrite, "test").expect_err("a row is missing");
+    assert_eq!(error.kind(), ErrorKind::Corrupt);
+    assert!(error.to_string().contains("which is not there"), "{error}");
+}
+
 #[test]
 fn changed_columns_are_there_after_a_kill() {
     let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
