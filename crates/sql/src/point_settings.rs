@@ -37,15 +37,16 @@ impl Points {
 /// What settings say of them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PointSettings {
-    pub(crate) is_on: bool,
+    pub(crate) access: PointAccess,
     pub(crate) is_utc: bool,
     pub(crate) durability: Durability,
 }
 
 impl PointSettings {
-    pub(crate) fn of(config: &SessionConfig) -> Self {
+    fn of(config: &SessionConfig) -> Self {
+        let access = if DescendingOrder::of(config) { PointAccess::Off } else { PointAccess::of(config) };
         Self {
-            is_on: PointAccess::of(config) != PointAccess::Off && !DescendingOrder::of(config),
+            access,
             is_utc: config.options().execution.time_zone.as_deref().is_none_or(|zone| zone == "UTC"),
             durability: SessionDurability::of(config),
         }

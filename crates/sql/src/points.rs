@@ -21,7 +21,6 @@ use forebay_transactions::OpenTransaction;
 
 use crate::answer::{Answer, ResultKind, Source};
 use crate::execute::{SCANNING, TRIES, pause};
-use crate::point_settings::PointSettings;
 use crate::prepared::Prepared;
 use crate::run::Run;
 use crate::session::Session;
@@ -36,10 +35,12 @@ impl Run<'_> {
     /// Runs a statement that changes rows as a program, where texts are such; `None` where it has to be planned.
     pub(crate) fn changed_by_key(&self, statement: &PlanStatement) -> Result<Option<Answer>> {
         let PlanStatement::Statement(statement) = statement else { return Ok(None) };
-        let state = self.state();
-        let settings = PointSettings::of(state.config());
-        let is_change = matches!(**statement, Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_));
-        if PointAccess::of(state.config()) != PointAccess::All || !is_change || !settings.is_on {
+        if !matches!(**statement, Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_)) {
+            return Ok(None);
+        }
+        let base = lock(&self.session.base).clone();
+        let settings = self.session.points.settings(base.settings, base.state.config());
+        if settings.access != PointAccess::All {
             return Ok(None);
         }
         let (catalog, path) = (self.planner.snapshot(), self.planner.path());
@@ -81,7 +82,7 @@ impl Session {
         let started = Instant::now();
         let base = lock(&self.base).clone();
         let settings = self.points.settings(base.settings, base.state.config());
-        let is_on = settings.is_on && !self.records.load(Ordering::Relaxed);
+        let is_on = settings.access != PointAccess::Off && !self.records.load(Ordering::Relaxed);
         let Some(arrays) = ordered(prepared.template.names(), values).filter(|_| is_on) else { return Ok(None) };
         let mut transaction = self.transactions.of_statement();
         let Some(schema) = transaction.schema_number() else { return Ok(None) };
