@@ -25,13 +25,17 @@ pub fn resident_bytes() -> u64 {
     line.and_then(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok()).map_or(0, |kib| kib * 1024)
 }
 
-/// Tells the database what the process has, as long as there is one.
+/// Tells the database what the process has, at once and as long as there is one.
 pub(crate) fn watch(counter: ProcessCounter) {
+    let count = move |bytes: u64| counter.count(usize::try_from(bytes).unwrap_or(usize::MAX));
+    if !count(resident_bytes()) {
+        return;
+    }
     let look = move || {
         let (mut last_bytes, mut same_looks) = (0, 0_u32);
         loop {
             let bytes = resident_bytes();
-            if !counter.count(usize::try_from(bytes).unwrap_or(usize::MAX)) {
+            if !count(bytes) {
                 return;
             }
             same_looks = if bytes.abs_diff(last_bytes) < CHANGE_BYTES { same_looks.saturating_add(1) } else { 0 };
@@ -41,7 +45,7 @@ pub(crate) fn watch(counter: ProcessCounter) {
             thread::sleep(if same_looks > SAME_LOOKS { IDLE_LOOK } else { LOOK });
         }
     };
-    // Where there can be no thread, nothing is measured.
+    // Where there can be no thread, nothing more is measured.
     let _ = thread::Builder::new().name("process memory".to_owned()).spawn(look);
 }
 
