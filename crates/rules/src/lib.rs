@@ -7,6 +7,7 @@
 pub mod again;
 pub mod arithmetic;
 pub mod around;
+mod boolean_cases;
 mod coerced;
 pub mod coercion;
 mod conditions;

@@ -32,6 +32,7 @@ use datafusion::optimizer::single_distinct_to_groupby::SingleDistinctToGroupBy;
 use crate::again::Again;
 use crate::arithmetic::CheckedArithmetic;
 use crate::around::LogicalRule;
+use crate::boolean_cases::BooleanCases;
 use crate::coerced::Coerced;
 use crate::coercion::UnifiedTypes;
 use crate::conditions::Conditions;
@@ -122,6 +123,8 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
                 // Overflow is an error. #3520, #17539; arithmetic.test. Sees the types that its operands will have: behind
                 // them.
                 Box::new(CheckedArithmetic::default()),
+                // Values of CASE are computed for the rows that take them. No issue known; cases.test. Behind all that may fail.
+                Box::new(BooleanCases),
             ],
         )),
         Arc::new(ResolveGroupingFunction::new()),
