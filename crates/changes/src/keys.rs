@@ -137,6 +137,19 @@ impl Key {
         format!("EXISTS (SELECT 1 FROM {keys} AS o WHERE {})", equal.join(" AND "))
     }
 
+    /// The query of the number of a row of `rows` that has a key, as messages show it, counted from 1: the second one, if there are several.
+    pub fn row_with(&self, rows: &str, shown: &str) -> String {
+        let numbered = format!("(SELECT *, row_number() OVER () AS \" row\" FROM {rows})");
+        let keys = self.parts.iter().enumerate().map(|(index, part)| format!("{part} AS {}", self.alias(index)));
+        let keys = keys.collect::<Vec<_>>().join(", ");
+        format!(
+            "SELECT CAST(max(\" row\") AS VARCHAR) FROM (SELECT \" row\" FROM (SELECT {keys}, \" row\" FROM {numbered}) \
+             WHERE {} = '{}' ORDER BY \" row\" LIMIT 2)",
+            self.shown(),
+            shown.replace('\'', "''")
+        )
+    }
+
     /// What is wrong where two rows have this key.
     pub fn violated(&self, shown: &str) -> String {
         let kind = if self.is_primary { "primary key" } else { "unique" };

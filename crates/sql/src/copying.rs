@@ -48,7 +48,13 @@ impl Run<'_> {
             loaded => loaded?,
         };
         let added = RowChanges::from(vec![(Vec::new(), segments)]);
-        self.check_written(&Key::of(&table), &table, &added)?;
+        let wrong = |error: Error| match error.kind() {
+            ErrorKind::Constraint => error
+                .context(format!("file {}", copy.path))
+                .hint("No row was loaded. Load the file into another table, and INSERT … ON CONFLICT from that"),
+            _ => error,
+        };
+        self.check_written(&Key::of(&table), &table, &added).map_err(wrong)?;
         self.publish(&table, added.replaced.into_iter().flat_map(|(_, segments)| segments).collect())?;
         self.changed(rows)
     }

@@ -31,10 +31,14 @@ impl Run<'_> {
         if !keys.is_empty() && !new.is_empty() {
             let table = transaction.rely_on_rows(table)?;
             if let Some((key, shown)) = self.key_twice(keys, &table, &new, &changes.of(&table)?.stay)? {
-                return Err(Error::new(ErrorKind::Constraint, key.violated(&shown)).hint(format!(
+                let error = Error::new(ErrorKind::Constraint, key.violated(&shown)).hint(format!(
                     "Write INSERT OR REPLACE, INSERT OR IGNORE or ON CONFLICT to change rows of {} that are there",
                     table.name
-                )));
+                ));
+                return Err(match self.row_of_key(key, &table, &new, (changes, &shown))? {
+                    Some(row) => error.context(format!("row {row} of those to be added; none was")),
+                    None => error,
+                });
             }
         }
         let rely_on = |table: &Arc<TableSnapshot>| transaction.rely_on_rows(table);
@@ -91,6 +95,21 @@ impl Run<'_> {
             })?;
         }
         Ok(())
+    }
+
+    /// Which of several rows that are added has this key.
+    fn row_of_key(
+        &self,
+        key: &Key,
+        table: &Table,
+        new: &[Arc<Segment>],
+        (changes, shown): (&RowChanges, &str),
+    ) -> Result<Option<String>> {
+        let adds_only = changes.deleted.is_empty() && changes.replaced.iter().all(|(gone, _)| gone.is_empty());
+        match adds_only && new.iter().map(|segment| segment.rows()).sum::<u64>() > 1 {
+            true => self.first_text(&key.row_with(&self.part(table, new.to_vec()), shown)),
+            false => Ok(None),
+        }
     }
 
     fn part(&self, table: &Table, segments: Vec<Arc<Segment>>) -> String {

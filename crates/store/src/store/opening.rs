@@ -70,7 +70,8 @@ fn check_complete(found: &Found, last_commit: u64, disk: &dyn Disk) -> Result<()
         return Ok(());
     }
     let message = format!("the manifest and its redo log end with commit {commit} though {last_commit} was the last");
-    Err(Error::corrupt(message).context(place_of_commits(disk, &found.report)))
+    let hint = "Commits that were durable are lost: restore the directory from a backup";
+    Err(Error::corrupt(message).context(place_of_commits(disk, &found.report)).hint(hint))
 }
 
 /// The state of a database that was found so.
