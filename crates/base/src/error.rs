@@ -32,6 +32,8 @@ pub enum ErrorKind {
     OutOfMemory,
     /// Another transaction has changed the same rows or definitions meanwhile, and committed first.
     Conflict,
+    /// Another transaction has changed the same rows, and has not ended in time.
+    Busy,
     /// A statement of the transaction has failed, so that it can only be rolled back.
     Aborted,
     /// The database is held by another process, or opened read-only.

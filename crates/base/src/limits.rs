@@ -31,6 +31,9 @@ pub const REDO_LOG_BYTES: u64 = 16 << 20;
 /// Memory of hot rows in bytes up to which they stay hot where nobody changes them: above, cold ones become segments.
 pub const HOT_BYTES: u64 = 256 << 20;
 
+/// Segments with at most so many rows are written anew in less time than it takes to plan a statement that changes some of them.
+pub const SMALL_SEGMENT_ROWS: u64 = 8_192;
+
 /// Rows of segments that may be deleted one by one before they are marked in their segments.
 pub const DELETED_ONE_BY_ONE: usize = 1 << 12;
 

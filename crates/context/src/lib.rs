@@ -25,6 +25,7 @@ pub mod settings;
 pub mod statement;
 pub mod switches;
 pub mod told_settings;
+pub mod waiting;
 pub mod words;
 pub mod workers;
 

@@ -19,6 +19,7 @@ use crate::inert_settings::{SetValues, is_inert};
 use crate::late_rows::LateRows;
 use crate::row_changes::RowChangeMode;
 pub use crate::switches::{KeepsPlans, LogsQueries, PointAccess};
+use crate::waiting::{DefaultIsolation, LockTimeout};
 
 /// SET variable = value.
 pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value: &str) -> Result<()> {
@@ -59,6 +60,8 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
         "cache_model" | "forebay.cache_model" => engine.column_shares().set_model(cache_model(value)?),
         "memory_goal" | "forebay.memory_goal" => engine.set_memory_goal(memory_goal(value)?),
         SessionDurability::NAME | "forebay.durability" => SessionDurability::set(base.config_mut(), value)?,
+        LockTimeout::NAME => LockTimeout::set(base.config_mut(), value)?,
+        DefaultIsolation::NAME => DefaultIsolation::set(base.config_mut(), value)?,
         LateRows::NAME => LateRows::set(base.config_mut(), value)?,
         "memory_limit" | "max_memory" => {
             let bytes = parse_bytes(value)?;
@@ -87,7 +90,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
 }
 
 /// Settings of our own, which a misspelt one is compared with.
-pub const NAMES: [&str; 37] = [
+pub const NAMES: [&str; 39] = [
     "cache_forms",
     "cache_model",
     "cache_policy",
@@ -97,6 +100,7 @@ pub const NAMES: [&str; 37] = [
     "compression_rates",
     "default_null_order",
     "default_order",
+    DefaultIsolation::NAME,
     "device",
     SessionDurability::NAME,
     "error_on_division_by_zero",
@@ -107,6 +111,7 @@ pub const NAMES: [&str; 37] = [
     "integer_division",
     "io",
     LateRows::NAME,
+    LockTimeout::NAME,
     "memory_goal",
     "memory_limit",
     "partition_wise_rows",
@@ -150,6 +155,8 @@ pub fn default_value(variable: &str) -> String {
         "compression" => Goal::default().name().to_owned(),
         "device" | "simd" | "chunk_blocks" | "row_changes" => "auto".to_owned(),
         SessionDurability::NAME => "full".to_owned(),
+        LockTimeout::NAME => "10s".to_owned(),
+        DefaultIsolation::NAME => "snapshot".to_owned(),
         "execution" => "compiled".to_owned(),
         "io" => "direct".to_owned(),
         "compression_rates" => "measured".to_owned(),

@@ -10,14 +10,14 @@ pub enum PointAccess {
     Off,
     /// Those that programs have prepared.
     Prepared,
-    /// Also texts that change rows, whose new rows then come behind all others.
-    All,
+    /// Also texts that change rows.
+    On,
 }
 
 impl PointAccess {
     /// Of a session.
     pub fn of(config: &SessionConfig) -> Self {
-        config.get_extension::<Self>().map_or(Self::Prepared, |access| *access)
+        config.get_extension::<Self>().map_or(Self::On, |access| *access)
     }
 
     /// The one of this name.
@@ -27,9 +27,9 @@ impl PointAccess {
     pub fn parse(name: &str) -> Result<Self> {
         match name.to_ascii_lowercase().as_str() {
             "off" | "false" => Ok(Self::Off),
-            "on" | "true" => Ok(Self::Prepared),
-            "all" => Ok(Self::All),
-            _ => Err(Error::input(format!("point_access = {name} is not possible")).hint("Use on, off or all")),
+            "prepared" => Ok(Self::Prepared),
+            "on" | "all" | "true" => Ok(Self::On),
+            _ => Err(Error::input(format!("point_access = {name} is not possible")).hint("Use on, prepared or off")),
         }
     }
 
@@ -37,8 +37,8 @@ impl PointAccess {
     pub fn name(self) -> &'static str {
         match self {
             Self::Off => "off",
-            Self::Prepared => "on",
-            Self::All => "all",
+            Self::Prepared => "prepared",
+            Self::On => "on",
         }
     }
 }

@@ -11,6 +11,7 @@ use crate::late_rows::LateRows;
 use crate::settings::{
     DescendingOrder, KeepsPlans, LogsQueries, NAMES, PointAccess, copies, default_value, memory_limit,
 };
+use crate::waiting::{DefaultIsolation, LockTimeout};
 
 /// A setting of a session.
 #[derive(Debug, Clone)]
@@ -90,6 +91,14 @@ fn of_queries(config: &SessionConfig) -> Vec<Setting> {
     }
     let durability = SessionDurability::shown(config);
     all.push(setting(SessionDurability::NAME, durability, "VARCHAR", "When commits are acknowledged"));
+    let (timeout, level) = (LockTimeout::shown(config), DefaultIsolation::of(config).to_owned());
+    all.push(setting(LockTimeout::NAME, timeout, "VARCHAR", "How long a statement waits for who has changed its rows"));
+    all.push(setting(
+        DefaultIsolation::NAME,
+        level,
+        "VARCHAR",
+        "The isolation level of transactions whose BEGIN names none",
+    ));
     let late = LateRows::of(config).to_string();
     all.push(setting(LateRows::NAME, late, "UBIGINT", "The rows of a limit behind which columns are fetched"));
     all.push(match copies(config) {

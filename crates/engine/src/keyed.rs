@@ -57,6 +57,16 @@ pub struct SegmentRow {
 }
 
 impl SegmentRow {
+    /// The segment that it is of.
+    pub fn segment<'t>(&self, table: &'t TableSnapshot) -> &'t Segment {
+        &table.segments[self.segment]
+    }
+
+    /// The place of its segment in the table.
+    pub fn segment_place(&self, table: &TableSnapshot) -> u64 {
+        table.segments.place(self.segment)
+    }
+
     /// Where it is: the segment, the number of the block in that, the row of the block.
     pub fn place(&self, table: &TableSnapshot) -> (SegmentId, u32, u16) {
         (table.segments[self.segment].id(), self.number, self.row)
@@ -155,6 +165,48 @@ pub fn read_row(
         match block_of(engine, table, *column, row)? {
             None => out.push(Cell::of(table.columns[*column].missing.as_ref(), physical)),
             Some((chunk, block)) => out.push(cell_at(&chunk.block(block), usize::from(row.row), physical)?),
+        }
+    }
+    Ok(())
+}
+
+/// Calls `each` with these columns of all rows of a table, one after the other, in their order: for few rows.
+///
+/// # Errors
+/// Those of reading, and of `each`.
+pub fn each_row(
+    engine: &Engine,
+    table: &TableSnapshot,
+    columns: &[usize],
+    mut each: impl FnMut(&HotRow) -> Result<()>,
+) -> Result<()> {
+    let mut row = HotRow::default();
+    for (number, segment) in table.segments.iter().enumerate() {
+        let mut first_block = 0;
+        for (group, layout) in segment.groups()?.iter().enumerate() {
+            for (block, rows) in layout.block_rows.iter().enumerate() {
+                let at = SegmentRow { segment: number, group, block, number: first_block + block as u32, row: 0 };
+                let found =
+                    columns.iter().map(|column| block_of(engine, table, *column, at)).collect::<Result<Vec<_>>>()?;
+                let opened: Vec<Option<EncodedBlock<'_>>> =
+                    found.iter().map(|found| found.as_ref().map(|(chunk, block)| chunk.block(*block))).collect();
+                let deleted = segment.deleted().of_block(at.number);
+                for own in 0..*rows as usize {
+                    if deleted.is_some_and(|deleted| deleted.contains(own)) {
+                        continue;
+                    }
+                    row.clear();
+                    for (column, block) in columns.iter().zip(&opened) {
+                        let physical = table.columns[*column].logical.physical();
+                        row.push(match block {
+                            None => Cell::of(table.columns[*column].missing.as_ref(), physical),
+                            Some(block) => cell_at(block, own, physical)?,
+                        });
+                    }
+                    each(&row)?;
+                }
+            }
+            first_block += layout.block_rows.len() as u32;
         }
     }
     Ok(())

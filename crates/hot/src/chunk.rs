@@ -284,6 +284,14 @@ impl Chunk {
         }
     }
 
+    /// The transaction that has written a row's newest version, unless that is known to have committed.
+    pub(crate) fn newest_owner(&self, position: usize) -> Option<&Arc<Stamp>> {
+        match self.marks.head(position) {
+            0 => None,
+            head => self.undo.owner(self.undo.record(head)),
+        }
+    }
+
     /// Whether so many records have come since the last time that it should be pruned.
     #[inline]
     pub(crate) fn wants_pruning(&self) -> bool {

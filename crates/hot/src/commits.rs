@@ -15,6 +15,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::Result;
 
+use crate::waiting::{ROLLED_BACK, Waits};
+
 /// Stamps from here on are ids of transactions that have not committed.
 pub(crate) const FIRST_ID: u64 = 1 << 63;
 
@@ -24,7 +26,7 @@ pub type CommitNumber = u64;
 /// The id of a transaction, above 2^63.
 pub type TransactionId = u64;
 
-/// What all undo records of a transaction lead to.
+/// What all undo records of a transaction lead to: its id while it is open, its commit number then, [`ROLLED_BACK`] if there is none.
 #[derive(Debug)]
 pub(crate) struct Stamp(AtomicU64);
 
@@ -44,6 +46,7 @@ pub struct Commits {
     /// One commit at a time.
     committing: Mutex<()>,
     live: Mutex<Vec<LiveSnapshot>>,
+    pub(crate) waits: Waits,
 }
 
 /// A commit number at which transactions read, and how many. A list of them is ascending.
@@ -62,6 +65,7 @@ impl Commits {
             next_id: (FIRST_ID + 1).into(),
             committing: Mutex::default(),
             live: Mutex::default(),
+            waits: Waits::default(),
         })
     }
 
@@ -116,7 +120,14 @@ impl Commits {
         // Who reads at this number sees the stamp.
         self.last.store(number, Ordering::Release);
         drop(turn);
+        self.waits.ended();
         Ok(number)
+    }
+
+    /// Says that a transaction has taken back all that it had changed.
+    pub(crate) fn rolled_back(&self, stamp: &Stamp) {
+        stamp.0.store(ROLLED_BACK, Ordering::Release);
+        self.waits.ended();
     }
 
     fn lock_live(&self) -> MutexGuard<'_, Vec<LiveSnapshot>> {

@@ -22,6 +22,7 @@ use crate::commits::View;
 use crate::key::{is_key, push_key};
 use crate::row_id::RowId;
 use crate::table::HotTable;
+use crate::waiting::Blocker;
 
 /// Entries that are looked at below the lock at a time, where there may be many.
 const STEP_ENTRIES: usize = 256;
@@ -124,7 +125,14 @@ impl KeyIndex {
         Ok(())
     }
 
-    /// The same without a look at other rows: of a table that is being filled, or where [`KeyIndex::check`] follows.
+    /// Whom to wait for where a transaction, whose view this is, must not enter a key: another one that has not ended has written a row which has it or may have it.
+    pub fn blocker(&self, view: View<'_>, key: &[u8]) -> Option<Blocker> {
+        let rows = self.read().get(key).map_or_else(Vec::new, |rows| rows.as_slice().to_vec());
+        let is_unseen = |id: &RowId| self.newest(view, key, *id, &mut Row::default()) == Newest::Unseen;
+        rows.into_iter().filter(is_unseen).find_map(|id| self.table.blocker(id))
+    }
+
+    /// The same as [`KeyIndex::insert`] without a look at other rows: of a table that is being filled, or where [`KeyIndex::check`] follows.
     pub fn add(&self, key: &[u8], row: RowId) {
         let mut entries = self.write();
         match entries.get_mut(key) {

@@ -15,7 +15,8 @@
 //! the pruning of *Scalable Garbage Collection for In-Memory MVCC Systems* (Böttcher et al. 2019), and chunks as *Data Blocks* (Lang et al. 2016, §1)
 //! freezes them.
 //!
-//! Invariants: a view sees the same rows however often it looks. Readers never wait for a transaction, writers neither: they conflict. A chunk
+//! Invariants: a view sees the same rows however often it looks. Readers never wait for a transaction, writers neither: they conflict, and may wait
+//! for the other one afterwards ([`Blocker`]). A chunk
 //! without versions is read without a test per row. Must not know: SQL, logs, files, blocks, what a query asks.
 #![forbid(unsafe_code)]
 
@@ -37,6 +38,7 @@ mod row_id;
 mod table;
 mod transaction;
 mod undo;
+mod waiting;
 
 pub use batch::{Batch, BatchColumn};
 pub use bits::Bits;
@@ -51,3 +53,4 @@ pub use marks::RANGE_ROWS;
 pub use row_id::RowId;
 pub use table::{CleanRows, HotTable};
 pub use transaction::{Savepoint, Transaction};
+pub use waiting::{Blocker, Waited};

@@ -1,7 +1,7 @@
 //! A table of hot rows: chunks, each below a latch of its own.
 //!
 //! Writers do not wait for each other's transactions: who meets a version that it does not see gets a conflict, and whether to wait is
-//! for the caller to decide, who can ask for the writer. Readers meet writers only for the length of one row's change.
+//! for the caller to decide, whose transaction knows the writer then ([`Transaction::take_blocker`]). Readers meet writers only for the length of one row's change.
 //!
 //! Lock order: a chunk's latch, then the list of live snapshots. The latch for new chunks is taken alone.
 //!
@@ -18,9 +18,10 @@ use crate::batch::Batch;
 use crate::cell::{Cell, Row};
 use crate::chunk::{Change, Chunk, ColumnBounds, MemoryBytes, Newest, OwnChange, Writer, Written};
 use crate::chunk_list::ChunkList;
-use crate::commits::{Commits, FIRST_ID, TransactionId, View};
+use crate::commits::{Commits, FIRST_ID, Stamp, TransactionId, View};
 use crate::row_id::RowId;
 use crate::transaction::{Restore, Transaction};
+use crate::waiting::Blocker;
 
 /// Rows in memory with versions. Clones are the same table.
 #[derive(Debug, Clone)]
@@ -100,6 +101,31 @@ impl HotTable {
         self.shared.chunk(chunk).map_or(0, |chunk| read(chunk).rows())
     }
 
+    /// Has new rows go to a chunk from this one on.
+    pub fn open(&self, chunk: u32) {
+        let index = chunk.saturating_sub(self.shared.first);
+        loop {
+            match self.shared.last.load(Ordering::Acquire) {
+                last if last < index => self.shared.grow(last),
+                _ => return,
+            }
+        }
+    }
+
+    /// Has new rows go to a chunk without any; the number of that one.
+    pub fn close_last(&self) -> u32 {
+        let last = self.shared.last.load(Ordering::Acquire);
+        let is_used = self.shared.chunks.get(last as usize).is_some_and(|chunk| {
+            let mut chunk = write(chunk);
+            chunk.is_closed |= chunk.rows() > 0;
+            chunk.is_closed
+        });
+        if is_used {
+            self.shared.grow(last);
+        }
+        self.shared.first + self.shared.last.load(Ordering::Acquire)
+    }
+
     /// Adds a row with a value for each column.
     ///
     /// # Errors
@@ -135,9 +161,7 @@ impl HotTable {
         let Some(index) = row.chunk().checked_sub(shared.first) else {
             return Err(Error::corrupt(format!("{row} lies before chunk {}", shared.first)).context(shared.place()));
         };
-        while shared.last.load(Ordering::Acquire) < index {
-            shared.grow(shared.last.load(Ordering::Acquire));
-        }
+        self.open(row.chunk());
         write(shared.chunks.get(index as usize).expect("it was just made")).put(row.position(), cells);
         Ok(())
     }
@@ -280,10 +304,33 @@ impl HotTable {
         }
     }
 
-    /// The transaction that has changed a row and has not ended: whom to wait for after a conflict; `None` if it has ended.
+    /// The transaction that has changed a row and has not ended; `None` if it has.
     pub fn writer_of(&self, row: RowId) -> Option<TransactionId> {
         let chunk = read(self.shared.chunk(row.chunk())?);
         (row.position() < chunk.rows()).then(|| chunk.newest_stamp(row.position()))?.filter(|stamp| *stamp > FIRST_ID)
+    }
+
+    /// The same, to wait for.
+    pub(crate) fn blocker(&self, row: RowId) -> Option<Blocker> {
+        let chunk = read(self.shared.chunk(row.chunk())?);
+        let owner = (row.position() < chunk.rows()).then(|| chunk.newest_owner(row.position()))?;
+        Blocker::new(owner?, &self.shared.commits)
+    }
+
+    /// Whom to wait for where another transaction than the view's, which has not ended, has written a row of which these columns satisfy a condition.
+    pub fn pending(&self, view: View<'_>, columns: &[usize], holds: impl Fn(&Row) -> bool) -> Option<Blocker> {
+        let mut row = Row::default();
+        let is_others = |stamp: &&Arc<Stamp>| stamp.get() > FIRST_ID && stamp.get() != view.own;
+        for latch in self.shared.chunks.iter() {
+            let chunk = read(latch);
+            for position in chunk.version_ranges().into_iter().flatten() {
+                let Some(owner) = chunk.newest_owner(position).filter(is_others) else { continue };
+                if chunk.newest_there(position, columns, &mut row) && holds(&row) {
+                    return Blocker::new(owner, &self.shared.commits);
+                }
+            }
+        }
+        None
     }
 
     /// Lets go of all versions that no snapshot needs. Writers do the same for the chunk that they write to whenever its versions have
@@ -394,13 +441,21 @@ impl Shared {
         let mut chunk = write(latch);
         self.check_held(row.chunk(), &chunk)?;
         let written = change(&mut chunk, self.writer(transaction));
+        let blocker = match written {
+            Written::Conflict(stamp) if stamp > FIRST_ID => chunk.newest_owner(row.position()),
+            _ => None,
+        };
+        let blocker = blocker.and_then(|stamp| Blocker::new(stamp, &self.commits));
         self.prune_now_and_then(&mut chunk);
         drop(chunk);
         match written {
             Written::Recorded => transaction.wrote(self, row),
             Written::Covered => (),
             Written::Unseen => return Ok(false),
-            Written::Conflict(stamp) => return Err(self.conflict(row, stamp)),
+            Written::Conflict(stamp) => {
+                transaction.blocked_by(blocker);
+                return Err(self.conflict(row, stamp));
+            }
         }
         Ok(true)
     }

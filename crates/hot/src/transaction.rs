@@ -8,6 +8,7 @@ use forebay_base::Result;
 
 use crate::commits::{CommitNumber, Commits, Snapshot, Stamp, TransactionId, View};
 use crate::row_id::RowId;
+use crate::waiting::Blocker;
 
 /// Where rows are that can be taken back.
 pub(crate) trait Restore: Send + Sync + std::fmt::Debug {
@@ -29,6 +30,8 @@ pub struct Transaction {
     writes: Vec<(u32, RowId)>,
     /// Writes before the last savepoint.
     floor: usize,
+    /// Whose change was in its way last.
+    blocker: Option<Blocker>,
 }
 
 /// A moment of a transaction to which it can go back.
@@ -45,7 +48,7 @@ impl Transaction {
     pub fn at(snapshot: &Arc<Snapshot>) -> Self {
         let (snapshot, stamp) = (Arc::clone(snapshot), snapshot.commits().new_stamp());
         let id = stamp.get();
-        Self { snapshot, stamp, id, tables: Vec::new(), writes: Vec::new(), floor: 0 }
+        Self { snapshot, stamp, id, tables: Vec::new(), writes: Vec::new(), floor: 0, blocker: None }
     }
 
     /// Its id, for those who wait for it.
@@ -101,6 +104,24 @@ impl Transaction {
             self.tables[table as usize].restore(row);
         }
         self.floor = savepoint.0;
+        self.snapshot.commits().waits.returned();
+    }
+
+    /// Has it see what this snapshot does from now on, unless that is older than its own, and what it has changed itself.
+    pub fn see(&mut self, snapshot: &Arc<Snapshot>) {
+        if snapshot.number() > self.snapshot.number() {
+            self.snapshot = Arc::clone(snapshot);
+        }
+    }
+
+    /// Whom to wait for after a conflict before trying the same again; `None` where that is of no use.
+    pub fn take_blocker(&mut self) -> Option<Blocker> {
+        self.blocker.take()
+    }
+
+    /// Says whose change was in its way.
+    pub fn blocked_by(&mut self, blocker: Option<Blocker>) {
+        self.blocker = blocker;
     }
 
     /// Makes its changes everyone's; gives the number of the commit, that of its snapshot if it has changed nothing.
@@ -150,6 +171,9 @@ impl Transaction {
 
 impl Drop for Transaction {
     fn drop(&mut self) {
-        self.roll_back_to(Savepoint(0));
+        if !self.writes.is_empty() {
+            self.roll_back_to(Savepoint(0));
+            self.snapshot.commits().rolled_back(&self.stamp);
+        }
     }
 }

@@ -113,6 +113,11 @@ impl Undo {
         }
     }
 
+    /// The record's transaction, unless it has its commit number itself.
+    pub(crate) fn owner(&self, record: &Record) -> Option<&Arc<Stamp>> {
+        record.stamp.checked_sub(FIRST_ID).map(|owner| &self.owners[owner as usize])
+    }
+
     /// The old values of a record.
     pub(crate) fn images(&self, record: &Record) -> impl Iterator<Item = Image<'_>> {
         let start = record.words_at as usize;

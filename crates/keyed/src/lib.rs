@@ -15,11 +15,13 @@
 #![forbid(unsafe_code)]
 
 mod known;
+mod moved;
 mod rows;
 mod table;
 mod transaction;
 
 pub use known::KnownTables;
+pub use moved::{MOST_HOT_ROWS, NewValues, insert_rows};
 pub use rows::{Beginning, KeyRange, KeyedRow, KeyedRows};
 pub use table::KeyedTable;
 pub use transaction::KeyedTransaction;

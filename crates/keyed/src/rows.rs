@@ -5,10 +5,12 @@
 use std::ops::Bound;
 use std::sync::Arc;
 
-use forebay_base::{Error, ErrorKind, Result};
+use forebay_base::{Error, ErrorKind, Result, limits};
 use forebay_engine::Engine;
 use forebay_engine::keyed::{self, KeyColumns, SegmentRow, WantedRows};
-use forebay_store::{Cell, HotChange, HotRow, RowId, TableSnapshot, Transaction, end_of_prefix, push_key};
+use forebay_store::{
+    Cell, HotChange, HotRow, RowId, TableSnapshot, Transaction, end_of_prefix, place_of_chunk, push_key,
+};
 
 use crate::table::KeyedTable;
 
@@ -20,7 +22,7 @@ pub struct KeyedRows<'t> {
     most_blocks: usize,
 }
 
-/// A row where it was found. Their order is that in which whoever scans the table finds them.
+/// A row where it was found. Their order is that in which whoever scans the table finds them, as long as they are of one kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum KeyedRow {
     /// A row of a segment.
@@ -140,6 +142,33 @@ impl<'t> KeyedRows<'t> {
         Ok(all.into_iter().map(|(_, found)| found).collect())
     }
 
+    /// Whether a row lies in a segment that is so small that a plan writes it anew where it is.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such table.
+    pub fn is_rewritten_in_place(&self, table: &KeyedTable, row: KeyedRow) -> Result<bool> {
+        let KeyedRow::Stored(row) = row else { return Ok(false) };
+        Ok(row.segment(self.segments(table)?).stored_rows() <= limits::SMALL_SEGMENT_ROWS)
+    }
+
+    /// Puts rows into the order in which whoever scans the table finds them.
+    ///
+    /// # Errors
+    /// `NotFound` where there is no such table.
+    pub fn sort_as_scanned(&self, table: &KeyedTable, rows: &mut [KeyedRow]) -> Result<()> {
+        let is_hot = |row: &KeyedRow| matches!(row, KeyedRow::Hot(_));
+        if rows.iter().all(is_hot) || !rows.iter().any(is_hot) {
+            rows.sort_unstable();
+            return Ok(());
+        }
+        let segments = self.segments(table)?;
+        rows.sort_by_cached_key(|row| match row {
+            KeyedRow::Stored(stored) => (stored.segment_place(segments), *row),
+            KeyedRow::Hot(id) => (place_of_chunk(id.chunk()), *row),
+        });
+        Ok(())
+    }
+
     /// Reads columns of a row into `out`, in the order in which they are named.
     ///
     /// # Errors
@@ -200,7 +229,10 @@ impl<'t> KeyedRows<'t> {
             KeyedRow::Stored(row) => {
                 let before = self.transaction.moment();
                 let moved = self.delete_stored(table, row).and_then(|()| self.transaction.insert_hot(table.id, &cells));
-                moved.inspect_err(|_| self.transaction.return_to(&before)).map(drop)
+                if moved.is_err() {
+                    self.transaction.return_to(&before)?;
+                }
+                moved.map(drop)
             }
         }
     }

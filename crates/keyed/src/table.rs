@@ -71,6 +71,11 @@ impl KeyedTable {
         Error::unsupported(message).hint("Change them by SQL")
     }
 
+    /// The positions of the columns of all of its keys.
+    pub fn key_columns(&self) -> Vec<usize> {
+        self.shared.keys.iter().flat_map(KeyColumns::positions).copied().collect()
+    }
+
     /// Its number.
     pub fn id(&self) -> TableId {
         self.id

@@ -3,22 +3,25 @@
 //! Invariant: what it finds are the rows of its snapshot with its own changes. Must not know: where rows lie.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use forebay_base::{Durability, Result};
+use forebay_base::{Durability, ErrorKind, Result};
 use forebay_engine::Engine;
 use forebay_engine::keyed::KeyColumns;
-use forebay_store::{Cell, Held, HotChange, HotRow, Transaction};
+use forebay_store::{Cell, Held, HotChange, HotRow, LOCK_TIMEOUT, Transaction, wait_for_writer};
 
 use crate::known::KnownTables;
 use crate::rows::{KeyedRow, KeyedRows};
 use crate::table::KeyedTable;
 
-/// A transaction over rows by key, at snapshot isolation unless it is made serializable: who changes a row that another one has changed since it began has a conflict.
+/// A transaction over rows by key, at snapshot isolation unless it is made serializable. Who changes a row that another open transaction has changed waits
+/// for that to end; where it commits, this one has a conflict.
 #[derive(Debug)]
 pub struct KeyedTransaction {
     engine: Arc<Engine>,
     tables: Arc<KnownTables>,
     transaction: Transaction,
+    lock_timeout: Duration,
     /// Nobody merges small segments meanwhile.
     _held: Held,
 }
@@ -32,12 +35,18 @@ impl KeyedTransaction {
         let store = engine.store();
         let held = store.hold();
         let (engine, tables) = (Arc::clone(engine), Arc::clone(tables));
-        Ok(Self { transaction: engine.store().begin_on(store.catalog())?, engine, tables, _held: held })
+        let transaction = engine.store().begin_on(store.catalog())?;
+        Ok(Self { transaction, engine, tables, lock_timeout: LOCK_TIMEOUT, _held: held })
     }
 
     /// Has its commit acknowledged as early as this says.
     pub fn set_durability(&mut self, durability: Durability) {
         self.transaction.set_durability(durability);
+    }
+
+    /// Has each call wait so long at most for another transaction that has changed the same; 0 = not at all. 10 seconds where this is not called.
+    pub fn set_lock_timeout(&mut self, timeout: Duration) {
+        self.lock_timeout = timeout;
     }
 
     /// Makes it serializable: its commit is a conflict where others have changed what it reads from now on.
@@ -68,20 +77,20 @@ impl KeyedTransaction {
     ///
     /// # Errors
     /// `Constraint` where another row has one of its keys, or for NULL in a column that is NOT NULL; `Conflict` where a transaction that this one
-    /// does not see has written a row with its key; `Input` for values that a column cannot have.
+    /// does not see has written a row with its key, `Busy` where that has not ended in time; `Input` for values that a column cannot have.
     pub fn insert(&mut self, table: &KeyedTable, cells: &[Cell<'_>]) -> Result<()> {
-        self.rows().insert(table, cells)
+        self.waiting(|transaction| transaction.rows().insert(table, cells))
     }
 
     /// Changes values of the row with this primary key; false where there is none.
     ///
     /// # Errors
-    /// As [`KeyedTransaction::insert`]; `Conflict` where another transaction has changed the row.
+    /// As [`KeyedTransaction::insert`]; `Conflict` where another transaction has changed the row and committed, or waits for this one.
     pub fn update(&mut self, table: &KeyedTable, key: &[Cell<'_>], changes: &[HotChange<'_>]) -> Result<bool> {
-        match self.find(table, key)? {
+        self.waiting(|transaction| match transaction.find(table, key)? {
             None => changes.iter().try_for_each(|(column, cell)| table.check_value(*column, *cell)).map(|()| false),
-            Some(found) => self.rows().update(table, found, changes).map(|()| true),
-        }
+            Some(found) => transaction.rows().update(table, found, changes).map(|()| true),
+        })
     }
 
     /// Deletes the row with this primary key; false where there is none.
@@ -89,10 +98,10 @@ impl KeyedTransaction {
     /// # Errors
     /// `Conflict` where another transaction has changed the row.
     pub fn delete(&mut self, table: &KeyedTable, key: &[Cell<'_>]) -> Result<bool> {
-        match self.find(table, key)? {
+        self.waiting(|transaction| match transaction.find(table, key)? {
             None => Ok(false),
-            Some(found) => self.rows().delete(table, found).map(|()| true),
-        }
+            Some(found) => transaction.rows().delete(table, found).map(|()| true),
+        })
     }
 
     /// Gives `each` these columns of the rows whose primary key begins with these values, in the order of the key, until it says that it has
@@ -157,6 +166,20 @@ impl KeyedTransaction {
     /// Keeps nothing of it.
     pub fn roll_back(self) {
         drop(self);
+    }
+
+    /// A change, which waits for the transaction that is in its way and is tried again.
+    fn waiting<T>(&mut self, mut change: impl FnMut(&mut Self) -> Result<T>) -> Result<T> {
+        let mut until = None;
+        loop {
+            let error = match change(self) {
+                Err(error) if error.kind() == ErrorKind::Conflict && !self.lock_timeout.is_zero() => error,
+                done => return done,
+            };
+            let Some(blocker) = self.transaction.take_blocker() else { return Err(error) };
+            let until = *until.get_or_insert_with(|| Instant::now() + self.lock_timeout);
+            wait_for_writer(&error, (&blocker, self.transaction.writer()), until, &|| Ok(()))?;
+        }
     }
 
     fn rows(&mut self) -> KeyedRows<'_> {

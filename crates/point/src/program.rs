@@ -3,7 +3,7 @@
 //! Must not know: how statements are written.
 
 use arrow::datatypes::SchemaRef;
-use forebay_base::{LogicalType, PhysicalType};
+use forebay_base::{LogicalType, PhysicalType, TableId};
 use forebay_engine::keyed::KeyColumns;
 use forebay_keyed::KeyedTable;
 
@@ -115,6 +115,11 @@ impl Program {
             Action::Insert { table, .. } => (&[], Some(table)),
         };
         steps.iter().map(|step| &step.table).chain(changed)
+    }
+
+    /// Whether this holds for one of its tables.
+    pub fn is_of(&self, holds: &dyn Fn(TableId) -> bool) -> bool {
+        self.tables().any(|table| holds(table.id()))
     }
 
     /// Whether it changes rows.

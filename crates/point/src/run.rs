@@ -33,6 +33,8 @@ pub struct Scope<'s> {
     pub parameters: &'s Parameters<'s>,
     /// When the transaction began, in microseconds since 1970; `None` where programs may not ask for it.
     pub now: Option<i64>,
+    /// Whether rows that change have to stay where they are in their table, as far as a plan keeps them there.
+    pub keeps_order: bool,
 }
 
 /// What a program gives.
@@ -77,12 +79,12 @@ impl Program {
     /// # Errors
     /// Those of reading; `Conflict` where another transaction has changed a row.
     pub fn run(&self, scope: Scope<'_>) -> Result<Option<Outcome>> {
-        let Scope { engine, transaction, parameters, now } = scope;
+        let Scope { engine, transaction, parameters, now, keeps_order } = scope;
         let is_by_key = |table: &KeyedTable| transaction.takes_hot_rows(table.id());
         if self.needs_now && now.is_none() || !self.tables().all(is_by_key) {
             return Ok(None);
         }
-        let mut run = Run { parameters: &parameters.values, now: now.unwrap_or_default(), looked_up: 0 };
+        let mut run = Run { parameters: &parameters.values, now: now.unwrap_or_default(), looked_up: 0, keeps_order };
         let ended = match &self.action {
             Action::Select(select) => run.select(&mut rows_of(engine, transaction), select).map(Outcome::Rows),
             Action::Update { step, changes } => {
@@ -136,6 +138,7 @@ struct Run<'r> {
     parameters: &'r [Datum<'r>],
     now: i64,
     looked_up: usize,
+    keeps_order: bool,
 }
 
 impl<'r> Run<'r> {
@@ -211,7 +214,7 @@ impl<'r> Run<'r> {
         let mut found = self.find(access, step, rows, most)?;
         if most == usize::MAX {
             // As a scan has them.
-            found.sort_unstable();
+            access.sort_as_scanned(&step.table, &mut found)?;
         }
         for row in found {
             access.read(&step.table, row, &step.reads, &mut rows[step.number])?;
@@ -313,12 +316,13 @@ impl<'r> Run<'r> {
             }
             found = kept;
         }
+        access.sort_as_scanned(&step.table, &mut found)?;
         // A change of one row is made as a whole or not at all.
         let before = (found.len() > 1).then(|| transaction.moment());
         let mut access = rows_of(engine, transaction);
         let changed = found.iter().try_for_each(|row| change(self, &mut access, *row));
         if let (Err(_), Some(before)) = (&changed, before) {
-            transaction.return_to(&before);
+            transaction.return_to(&before)?;
         }
         changed.map(|()| Outcome::Changed(found.len() as u64))
     }
@@ -330,6 +334,9 @@ impl<'r> Run<'r> {
         found: KeyedRow,
         changes: &[(usize, Stored)],
     ) -> Steps<()> {
+        if self.keeps_order && access.is_rewritten_in_place(&step.table, found)? {
+            return Err(Stop::Planned);
+        }
         let mut rows = [HotRow::default()];
         let is_read = |(_, stored): &(usize, Stored)| !stored.value.needs_only(&|_| false);
         if changes.iter().any(is_read) {
@@ -361,7 +368,7 @@ impl<'r> Run<'r> {
             Ok::<_, Stop>(access.insert(table, &cells)?)
         });
         if let (Err(_), Some(before)) = (&inserted, before) {
-            transaction.return_to(&before);
+            transaction.return_to(&before)?;
         }
         inserted.map(|()| Outcome::Changed(rows.len() as u64))
     }

@@ -12,12 +12,13 @@ use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{
     Delete, FromTable, ObjectName, ObjectNamePart, SelectItem, TableFactor, TableWithJoins, Update, With,
 };
-use forebay_base::{Error, Result};
+use forebay_base::{Error, Result, limits};
 use forebay_changes::change::{Change, PLACE};
 use forebay_changes::columns::{quoted, whole_table};
 use forebay_changes::of_one_row::other_than_of_one_row;
 use forebay_changes::segment_counts::SegmentCounts;
 use forebay_context::row_changes::RowChangeMode;
+use forebay_keyed::MOST_HOT_ROWS;
 use forebay_store::{Deleted, RowChanges, SealedSegment, Segment, Table, TableSnapshot};
 use forebay_syntax::parse::parse_plan;
 use forebay_tables::load::{self, Loaded};
@@ -26,9 +27,6 @@ use crate::answer::Answer;
 use crate::lookup::{find_name, find_table};
 use crate::returning::Returning;
 use crate::run::Run;
-
-/// Segments with at most so many rows are written anew in less time than it takes to plan the statement.
-const SMALL_SEGMENT_ROWS: u64 = 8_192;
 
 /// A segment is written anew where more than one in so many of its rows change.
 const MOST_CHANGED: u64 = 8;
@@ -162,10 +160,12 @@ impl Run<'_> {
         match RowChangeMode::of(self.state().config()) {
             RowChangeMode::CopyOnWrite => false,
             RowChangeMode::MergeOnRead => true,
+            // Hot rows change where they are.
+            RowChangeMode::Auto if segment.is_hot() => rows <= MOST_HOT_ROWS,
             RowChangeMode::Auto => {
                 let stored = segment.stored_rows();
                 let is_worn = (segment.deleted().count() + rows) * MOST_DELETED > stored;
-                stored > SMALL_SEGMENT_ROWS && rows * MOST_CHANGED <= stored && !is_worn
+                stored > limits::SMALL_SEGMENT_ROWS && rows * MOST_CHANGED <= stored && !is_worn
             }
         }
     }

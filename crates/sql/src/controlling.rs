@@ -1,7 +1,9 @@
 //! BEGIN, COMMIT, ROLLBACK and savepoints, and statements that a transaction of several cannot have.
 
 use forebay_base::{Error, Result};
-use forebay_transactions::{Control, Ended};
+use forebay_context::lock::lock;
+use forebay_context::waiting::DefaultIsolation;
+use forebay_transactions::{Control, Ended, Isolation};
 
 use crate::answer::Answer;
 use crate::run::Run;
@@ -12,7 +14,8 @@ impl Run<'_> {
         let transactions = &self.session.transactions;
         match control {
             Control::Begin(modes) => {
-                transactions.begin(modes)?;
+                let level = DefaultIsolation::of(lock(&self.session.base).state.config());
+                transactions.begin(modes, Isolation::named(level).unwrap_or_default())?;
                 self.done("BEGIN")
             }
             Control::Commit => match transactions.commit(&|unchecked| self.check_again(unchecked))? {

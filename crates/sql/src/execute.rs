@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use datafusion::execution::SessionState;
 use forebay_base::{ErrorKind, Result, TableId};
@@ -11,11 +11,12 @@ use forebay_context::durability::SessionDurability;
 use forebay_context::lock::lock;
 use forebay_context::logged::Logged;
 use forebay_context::statement::StatementContext;
+use forebay_context::waiting::LockTimeout;
 use forebay_engine::compact::{Merging, small_runs};
 use forebay_plans::kept::PlanKey;
 use forebay_store::Transaction;
 use forebay_syntax::parse::{self, Command};
-use forebay_transactions::OpenTransaction;
+use forebay_transactions::{OpenTransaction, Retries};
 
 use crate::answer::Answer;
 use crate::catalog::Planner;
@@ -43,35 +44,33 @@ impl Session {
 
     fn answer(&self, text: &str, base: Base, started: Instant) -> Result<Answer> {
         self.transactions.set_durability(SessionDurability::of(base.state.config()));
-        let ended = |transaction: &Arc<OpenTransaction>| {
+        let ended = |transaction: &Arc<OpenTransaction>| -> Result<Answer> {
             let answer = self.answer_in(transaction, text, base.clone(), started)?;
             let check = |unchecked: &Transaction| self.begin_untold(transaction, SCANNING).check_again(unchecked);
             self.merge_gathered(&transaction.end_statement(&check)?);
             Ok(answer)
         };
-        let (mut transaction, mut tries) = (self.transactions.of_statement(), 1);
-        let mut answer: Result<Answer> = ended(&transaction);
-        // Others have changed the same and committed first, and nothing has been published of it.
-        while let Err(error) = &answer
-            && error.kind() == ErrorKind::Conflict
-            && !transaction.is_block()
-            && tries < TRIES
-            && parse::parse(text).is_ok_and(|command| match command {
+        let may_be_tried_again = || {
+            parse::parse(text).is_ok_and(|command| match command {
                 Command::Plan(statement) => changes_rows(&statement),
                 command => matches!(command, Command::Merge(_)),
             })
-        {
-            transaction.fail();
-            // The next try would forget that somebody wants none.
-            if let Err(cancelled) = self.running.cancel.check() {
-                answer = Err(cancelled);
-                break;
+        };
+        let mut transaction = self.transactions.of_statement();
+        let mut retries = Retries::new(LockTimeout::of(base.state.config()));
+        let answer: Result<Answer> = loop {
+            // Where others have changed the same, nothing has been published of it.
+            match ended(&transaction) {
+                Err(error) if error.kind() == ErrorKind::Conflict && may_be_tried_again() => {
+                    let is_cancelled = || self.running.cancel.check();
+                    let again = retries.again(error, &self.transactions, &mut transaction, &is_cancelled);
+                    if let Err(error) = again {
+                        break Err(error);
+                    }
+                }
+                answer => break answer,
             }
-            self.shared.engine.store().wait_for_commits();
-            pause(tries);
-            (transaction, tries) = (self.transactions.of_statement(), tries + 1);
-            answer = ended(&transaction);
-        }
+        };
         self.shared.plans.forget_before(self.shared.engine.store().catalog().schema_number());
         match answer {
             Ok(answer) => Ok(answer.of(transaction)),
@@ -157,20 +156,6 @@ impl Session {
         let (engine, transaction) = (Arc::clone(&self.shared.engine), Arc::clone(transaction));
         let planner = Planner::new(state, engine, Arc::clone(&statement), transaction, self.path());
         Run::new(self, planner, statement, key)
-    }
-}
-
-/// How often a statement that is a transaction of its own is tried: each time that it fails another one has committed.
-pub(crate) const TRIES: u32 = 100;
-
-/// Waits before a statement is tried again: who has changed the same may not have come to its end, and may need the processor for that. All
-/// tries take about a second.
-pub(crate) fn pause(tries: u32) {
-    /// So often somebody else is let run only; then it is a time that doubles up to 10 ms.
-    const YIELDS: u32 = 4;
-    match tries.checked_sub(YIELDS) {
-        None | Some(0) => std::thread::yield_now(),
-        Some(more) => std::thread::sleep(Duration::from_micros(20 << more.min(9))),
     }
 }
 

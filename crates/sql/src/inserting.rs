@@ -56,7 +56,7 @@ impl Run<'_> {
             let written = segments.iter().map(|sealed| Arc::clone(sealed.segment())).collect();
             returning.add_segments(self, &table, &alias, written)?;
         }
-        self.publish(&table, segments)?;
+        self.add(&table, segments)?;
         // RETURNING may have read tables, too.
         if !reads_tables && returning.is_none() {
             // What is added does not depend on rows that were there, but for keys, which are checked again.

@@ -18,6 +18,7 @@ mod default_expressions;
 mod described;
 mod execute;
 mod explained;
+mod hot_changes;
 mod indexes;
 mod inner_statements;
 mod inserting;

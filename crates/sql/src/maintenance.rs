@@ -13,6 +13,7 @@ use forebay_syntax::tokens::parse_name;
 use forebay_system::answers;
 
 use crate::answer::Answer;
+use crate::execute::SCANNING;
 use crate::lookup::{find_name, find_table};
 use crate::run::Run;
 
@@ -56,41 +57,57 @@ impl Run<'_> {
             return self.batch(answers::suggestions(&self.maintenance().suggest(&table)?)?);
         }
         self.check_outside("OPTIMIZE TABLE")?;
-        let name = find_name(&self.planner, &parse_name(text)?)?;
-        self.maintenance().optimize(&find_table(&self.planner, &name)?)?;
-        self.done("OPTIMIZE TABLE")
+        self.on_segments(&|run| {
+            let name = find_name(&run.planner, &parse_name(text)?)?;
+            run.maintenance().optimize(&find_table(&run.planner, &name)?)?;
+            run.done("OPTIMIZE TABLE")
+        })
+    }
+
+    /// Runs a statement over tables without hot rows, as facts and projections need them: those that there are become segments before, unless a
+    /// transaction is changing them.
+    fn on_segments(&self, work: &dyn Fn(&Run<'_>) -> Result<Answer>) -> Result<Answer> {
+        if self.planner.snapshot().hot_tables().is_empty() {
+            return work(self);
+        }
+        self.planner.engine().store().freeze()?;
+        work(&self.session.begin_untold(&self.session.transactions.of_statement(), SCANNING))
     }
 
     /// Runs ALTER TABLE … CLUSTER BY, of which `text` is what stands behind these first words.
     pub(crate) fn cluster_by(&self, text: &str) -> Result<Answer> {
         self.check_outside("CLUSTER BY")?;
         let statement = statements::cluster_by(text)?;
-        let name = find_name(&self.planner, &statement.name)?;
-        match find_table(&self.planner, &name) {
-            Err(error) if statement.if_exists && error.kind() == ErrorKind::NotFound => {}
-            found => {
-                let (table, maintenance) = (found?, self.maintenance());
-                self.statement.watch(&maintenance.metrics, morsels(&table)?.len());
-                maintenance.cluster(&table, statement.columns.as_deref(), statement.curve)?;
+        self.on_segments(&|run| {
+            let name = find_name(&run.planner, &statement.name)?;
+            match find_table(&run.planner, &name) {
+                Err(error) if statement.if_exists && error.kind() == ErrorKind::NotFound => {}
+                found => {
+                    let (table, maintenance) = (found?, run.maintenance());
+                    run.statement.watch(&maintenance.metrics, morsels(&table)?.len());
+                    maintenance.cluster(&table, statement.columns.as_deref(), statement.curve)?;
+                }
             }
-        }
-        self.done("ALTER TABLE")
+            run.done("ALTER TABLE")
+        })
     }
 
     /// Runs ALTER TABLE … ADD PROJECTION or DROP PROJECTION, of which `text` is what stands behind these first words.
     pub(crate) fn alter_projection(&self, text: &str) -> Result<Answer> {
         self.check_outside("ADD and DROP PROJECTION")?;
         let statement = statements::alter_projection(text)?;
-        let name = find_name(&self.planner, &statement.table)?;
-        match find_table(&self.planner, &name) {
-            Err(error) if statement.if_exists && error.kind() == ErrorKind::NotFound => {}
-            found => {
-                let (table, maintenance) = (found?, self.maintenance());
-                self.statement.watch(&maintenance.metrics, morsels(&table)?.len());
-                maintenance.alter_projection(&table, &statement)?;
+        self.on_segments(&|run| {
+            let name = find_name(&run.planner, &statement.table)?;
+            match find_table(&run.planner, &name) {
+                Err(error) if statement.if_exists && error.kind() == ErrorKind::NotFound => {}
+                found => {
+                    let (table, maintenance) = (found?, run.maintenance());
+                    run.statement.watch(&maintenance.metrics, morsels(&table)?.len());
+                    maintenance.alter_projection(&table, &statement)?;
+                }
             }
-        }
-        self.done("ALTER TABLE")
+            run.done("ALTER TABLE")
+        })
     }
 
     /// Adds rows to a table and its projections.
@@ -111,18 +128,24 @@ impl Run<'_> {
             return Ok(());
         }
         let copies = self.maintenance().copies_of_changed(table, &changes.replaced)?;
-        self.planner.transaction().change(|transaction| transaction.change_rows(table.id, changes, copies))
+        self.planner.transaction().change(|transaction| {
+            let (values, changes) = self.in_place(transaction, table, changes)?;
+            transaction.change_rows(table.id, changes, copies)?;
+            values.iter().try_for_each(|values| values.set(transaction))
+        })
     }
 
     /// Finds out anew which values the blocks of a table have, or those of all tables. `text` is what stands behind ANALYZE.
     pub(crate) fn analyze(&self, text: &str) -> Result<Answer> {
         self.check_outside("ANALYZE")?;
         let statement = statements::analyze(text)?;
-        let tables: Vec<Arc<TableSnapshot>> = match &statement.table {
-            Some(name) => vec![find_table(&self.planner, &find_name(&self.planner, name)?)?],
-            None => self.planner.snapshot().tables().cloned().collect(),
-        };
-        tables.iter().try_for_each(|table| self.maintenance().analyze(table, statement.sideways_only))?;
-        self.done("ANALYZE")
+        self.on_segments(&|run| {
+            let tables: Vec<Arc<TableSnapshot>> = match &statement.table {
+                Some(name) => vec![find_table(&run.planner, &find_name(&run.planner, name)?)?],
+                None => run.planner.snapshot().tables().cloned().collect(),
+            };
+            tables.iter().try_for_each(|table| run.maintenance().analyze(table, statement.sideways_only))?;
+            run.done("ANALYZE")
+        })
     }
 }

@@ -1,6 +1,7 @@
 //! What the settings of a session say of statements by key, found out once for each change of a setting.
 
 use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
 use datafusion::prelude::SessionConfig;
 use forebay_base::Durability;
@@ -8,6 +9,7 @@ use forebay_context::durability::SessionDurability;
 use forebay_context::lock::lock;
 use forebay_context::settings::{DescendingOrder, PointAccess};
 use forebay_context::statement::StatementContext;
+use forebay_context::waiting::LockTimeout;
 
 /// What a session knows of such statements.
 #[derive(Debug, Default)]
@@ -40,6 +42,7 @@ pub(crate) struct PointSettings {
     pub(crate) access: PointAccess,
     pub(crate) is_utc: bool,
     pub(crate) durability: Durability,
+    pub(crate) lock_timeout: Duration,
 }
 
 impl PointSettings {
@@ -49,6 +52,7 @@ impl PointSettings {
             access,
             is_utc: config.options().execution.time_zone.as_deref().is_none_or(|zone| zone == "UTC"),
             durability: SessionDurability::of(config),
+            lock_timeout: LockTimeout::of(config),
         }
     }
 }

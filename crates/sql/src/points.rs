@@ -9,18 +9,19 @@ use std::time::{Instant, UNIX_EPOCH};
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::Statement as Ast;
-use forebay_base::{ErrorKind, Result};
+use forebay_base::{ErrorKind, Result, TableId};
 use forebay_context::lock::lock;
 use forebay_context::settings::PointAccess;
 use forebay_context::statement::StatementContext;
+use forebay_layout::CLUSTER_OPTION;
 use forebay_names::search_path::SearchPath;
 use forebay_point::{Named, Outcome, Parameters, Program, Scope, ordered, recognize};
 use forebay_store::{Catalog, Transaction};
 use forebay_syntax::parse::{self, Command};
-use forebay_transactions::OpenTransaction;
+use forebay_transactions::{OpenTransaction, Retries};
 
 use crate::answer::{Answer, ResultKind, Source};
-use crate::execute::{SCANNING, TRIES, pause};
+use crate::execute::SCANNING;
 use crate::prepared::Prepared;
 use crate::run::Run;
 use crate::session::Session;
@@ -40,16 +41,22 @@ impl Run<'_> {
         }
         let base = lock(&self.session.base).clone();
         let settings = self.session.points.settings(base.settings, base.state.config());
-        if settings.access != PointAccess::All {
+        if settings.access != PointAccess::On {
             return Ok(None);
         }
         let (catalog, path) = (self.planner.snapshot(), self.planner.path());
         let Some(program) = program_of(statement, catalog, path, (&[], &[]), None) else { return Ok(None) };
+        // New rows of a table with an order are put into that.
+        if matches!(**statement, Ast::Insert(_)) && program.is_of(&|id| is_clustered(catalog, id)) {
+            return Ok(None);
+        }
         let Some(parameters) = Parameters::of(&[]) else { return Ok(None) };
         let (engine, transaction) = (self.planner.engine(), self.planner.transaction());
         let now = began(transaction, settings.is_utc);
         let run = |changes: &mut Transaction| {
-            program.run(Scope { engine, transaction: changes, parameters: &parameters, now })
+            // Whoever changes rows within a transaction has others wait for these, and not for all of their segment.
+            let keeps_order = !transaction.is_block();
+            program.run(Scope { engine, transaction: changes, parameters: &parameters, now, keeps_order })
         };
         match transaction.rows_by_key(true, run) {
             Ok(Some(Outcome::Changed(rows))) => self.changed(rows).map(Some),
@@ -59,6 +66,10 @@ impl Run<'_> {
             Err(error) => Err(error),
         }
     }
+}
+
+fn is_clustered(catalog: &Catalog, id: TableId) -> bool {
+    catalog.stored_table(id).is_some_and(|table| table.options.get(None, CLUSTER_OPTION).is_some())
 }
 
 /// The program of a statement, if it is one.
@@ -90,12 +101,14 @@ impl Session {
         let known = prepared.point.find((schema, base.settings), &arrays, recognized);
         let (Some(program), Some(parameters)) = (known.program(), Parameters::of(&arrays)) else { return Ok(None) };
         self.transactions.set_durability(settings.durability);
-        let mut tries = 1;
+        self.running.cancel.reset();
+        let mut retries = Retries::new(settings.lock_timeout);
         let outcome = loop {
             let now = began(&transaction, settings.is_utc);
             let run = |changes: &mut Transaction| {
                 let engine = &self.shared.engine;
-                program.run(Scope { engine, transaction: changes, parameters: &parameters, now })
+                let parameters = &parameters;
+                program.run(Scope { engine, transaction: changes, parameters, now, keeps_order: false })
             };
             let check = |unchecked: &Transaction| self.begin_untold(&transaction, SCANNING).check_again(unchecked);
             let outcome = transaction.rows_by_key(program.changes_rows(), run).and_then(|outcome| {
@@ -106,11 +119,16 @@ impl Session {
                 Ok(outcome)
             });
             match outcome {
-                Err(error) if error.kind() == ErrorKind::Conflict && !transaction.is_block() && tries < TRIES => {
-                    transaction.fail();
-                    self.shared.engine.store().wait_for_commits();
-                    pause(tries);
-                    (transaction, tries) = (self.transactions.of_statement(), tries + 1);
+                Err(error) if error.kind() == ErrorKind::Conflict => {
+                    let is_cancelled = || self.running.cancel.check();
+                    let again = retries.again(error, &self.transactions, &mut transaction, &is_cancelled);
+                    if let Err(error) = again {
+                        transaction.fail();
+                        return Err(error);
+                    }
+                    if transaction.schema_number() != Some(schema) {
+                        break None;
+                    }
                 }
                 // A plan says what there is to say of a read-only database.
                 Err(error) if error.kind() == ErrorKind::Locked => break None,

@@ -63,15 +63,23 @@ impl Store {
     pub fn freeze(&self) -> Result<()> {
         self.check_writable()?;
         for id in self.catalog().hot_tables() {
-            let mut transaction = self.begin()?;
-            let frozen = transaction.freeze_hot(id).and_then(|()| transaction.commit());
-            match frozen {
+            match self.freeze_table(id) {
                 Err(error) if [ErrorKind::Conflict, ErrorKind::NotFound].contains(&error.kind()) => {}
                 other => other?,
             }
         }
         self.inner.hot.tidy();
         Ok(())
+    }
+
+    /// Puts the hot rows of a table into segments.
+    ///
+    /// # Errors
+    /// `Conflict` where a transaction is changing some; `NotFound`; those of writing.
+    pub fn freeze_table(&self, id: TableId) -> Result<()> {
+        let mut transaction = self.begin()?;
+        transaction.freeze_hot(id)?;
+        transaction.commit()
     }
 
     /// Puts hot rows into segments that have not been changed since this was done last, chunk by chunk: who meanwhile changes a row keeps that

@@ -10,7 +10,7 @@
 //! redo log, manifest   the values of changed rows (row_bytes)
 //! ```
 //!
-//! A table with hot rows is seen as one with some segments more, which lie in memory and which no manifest names: so whoever reads
+//! A table with hot rows is seen as one with some segments more, which lie in memory at the places of these rows (`segment_list.rs`) and which no manifest names: so whoever reads
 //! tables reads hot rows in the same ways. These segments are the *copies of dirty blocks* of H2TAP (Appuswamy et al. 2017, §4.3), one for each
 //! chunk; it is made when somebody asks after a commit that has changed the chunk, and shared by all that read until the next one.
 //!
@@ -32,6 +32,7 @@ use forebay_base::{Context, Error, ErrorKind, PhysicalType, Result, TableId, lim
 use forebay_hot::{Cell, Commits, HotTable, KeyIndex, Row, RowId, Snapshot, View};
 
 use crate::catalog::{Catalog, Constraint, Table};
+use crate::segment_list::chunk_behind;
 use crate::table_snapshot::TableSnapshot;
 use crate::volume::{Volume, locked};
 pub(crate) use commit::{ChangedRows, HOT_COLUMNS, HOT_GONE, HOT_WHOLE, HotCommit, HotRecord};
@@ -79,16 +80,24 @@ impl HotTables {
             let Some(table) = catalog.stored_table(*id) else { continue };
             // Rows come in the order of their numbers, deletions last.
             let known = tables.entry(*id).or_insert_with(|| {
-                let first = if is_deletion(*row) { 0 } else { row.chunk() };
+                let first = if is_deletion(*row) { first_chunk(table) } else { row.chunk() };
                 let deletion = rows.range((*id, first_deletion())..).next().filter(|((table, _), _)| table == id);
                 let first_deletions = deletion.map_or(0, |((_, row), _)| row.chunk());
                 Arc::new(HotRows::new(table, (first, first_deletions), &commits, volume))
             });
             known.put(*row, bytes).context(|| format!("hot {row} of table {}", table.full_name()))?;
         }
+        for (id, known) in &tables {
+            catalog.stored_table(*id).into_iter().for_each(|table| known.rows.open(first_chunk(table)));
+        }
         let all = Arc::new(tables);
         let known = Mutex::new(Known { seen: Arc::clone(&all), all });
         Ok(Self { commits, known, volume: Arc::clone(volume) })
+    }
+
+    /// The hot rows of a table, if there are any at least in name.
+    pub(crate) fn known(&self, table: TableId) -> Option<Arc<HotRows>> {
+        locked(&self.known).all.get(&table).cloned()
     }
 
     /// What everybody sees who begins now.
@@ -102,7 +111,7 @@ impl HotTables {
     /// `Conflict` where the table had other columns when rows became hot that are there still.
     pub(crate) fn of(&self, table: &Arc<TableSnapshot>) -> Result<Arc<HotRows>> {
         let mut tables = locked(&self.known);
-        let mut first_chunks = (0, 0);
+        let mut first_chunks = (first_chunk(table), 0);
         if let Some(known) = tables.all.get(&table.id) {
             if known.fits(table) {
                 return Ok(Arc::clone(known));
@@ -111,7 +120,7 @@ impl HotTables {
                 let message = format!("table {} was altered while rows of it were changed", table.full_name());
                 return Err(Error::new(ErrorKind::Conflict, message).hint("Run the transaction again"));
             }
-            first_chunks = (known.rows.chunks().end, known.deletions.rows.chunks().end);
+            first_chunks = (first_chunks.0.max(known.rows.chunks().end), known.deletions.rows.chunks().end);
         }
         let new = Arc::new(HotRows::new(table, first_chunks, &self.commits, &self.volume));
         Arc::make_mut(&mut tables.all).insert(table.id, Arc::clone(&new));
@@ -174,9 +183,20 @@ impl HotTables {
     }
 }
 
+/// The first chunk whose rows lie behind all segments of a table.
+fn first_chunk(table: &Table) -> u32 {
+    table.segments.last_place().map_or(0, chunk_behind)
+}
+
 /// The types of a table's columns.
 fn types(table: &Table) -> impl Iterator<Item = PhysicalType> + '_ {
     table.columns.iter().map(|column| column.logical.physical())
+}
+
+/// Whether two tables have the same columns, but for names and the like, and the same keys: what hot rows are made of.
+pub(crate) fn has_same_values(one: &Table, other: &Table) -> bool {
+    let ids = |table: &Table| table.columns.iter().map(|column| column.id).collect::<Vec<_>>();
+    ids(one) == ids(other) && types(one).eq(types(other)) && unique_keys(one).eq(unique_keys(other))
 }
 
 /// Its keys that no two rows have.

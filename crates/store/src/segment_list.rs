@@ -1,7 +1,11 @@
 //! The segments of one copy of a table's rows, in row order, and their places in it.
 //!
-//! Invariants: as many places as segments, and they ascend. They are what the manifest stores, so that appending a segment
-//! rewrites nothing.
+//! Places are numbers that ascend in row order. They are what the manifest stores, so that appending a segment rewrites nothing. Hot rows of a table
+//! have places, too: the rows of hot chunk `n` lie at `n` × 2^32 + 2^31. Whoever appends segments to a table with hot rows has new rows go to a
+//! new chunk, and puts its segments before that one. So hot rows and segments are in the order in which they came, and hot rows keep their place when
+//! they become segments.
+//!
+//! Invariants: as many places as segments, and they ascend.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
@@ -11,6 +15,30 @@ use forebay_base::{Error, Result, SegmentId};
 
 use crate::deleted::DeletedRows;
 use crate::segment::{Deleted, Segment, SegmentVersion};
+
+/// Places for each hot chunk: segments that were there before it, its rows, and what has become of them.
+const CHUNK_PLACES_LOG2: u32 = 32;
+
+/// The place of the rows of a hot chunk.
+pub fn place_of_chunk(chunk: u32) -> u64 {
+    before_chunk(chunk) | 1 << (CHUNK_PLACES_LOG2 - 1)
+}
+
+/// The first place behind the rows of the chunk before.
+pub(crate) fn before_chunk(chunk: u32) -> u64 {
+    u64::from(chunk) << CHUNK_PLACES_LOG2
+}
+
+/// Whether rows at a place were those of a hot chunk.
+pub(crate) fn is_of_chunk(place: u64) -> bool {
+    place & 1 << (CHUNK_PLACES_LOG2 - 1) != 0
+}
+
+/// The first chunk whose rows lie behind segments up to this place.
+pub(crate) fn chunk_behind(place: u64) -> u32 {
+    let chunk = (place >> CHUNK_PLACES_LOG2) as u32;
+    if is_of_chunk(place) { chunk + 1 } else { chunk }
+}
 
 /// Segments in row order.
 #[derive(Debug, Clone, Default)]
@@ -40,7 +68,7 @@ impl<'s> IntoIterator for &'s SegmentList {
 impl FromIterator<Arc<Segment>> for SegmentList {
     fn from_iter<I: IntoIterator<Item = Arc<Segment>>>(segments: I) -> Self {
         let mut list = Self::default();
-        list.append(segments);
+        list.append(0, segments);
         list
     }
 }
@@ -154,41 +182,77 @@ impl SegmentList {
         }
     }
 
-    /// Puts segments behind all others.
-    pub(crate) fn append(&mut self, segments: impl IntoIterator<Item = Arc<Segment>>) {
-        let next = self.positions.last().map_or(0, |last| last + 1);
-        for (position, segment) in (next..).zip(segments) {
+    /// The place of the segment with this id, if it is here.
+    pub(crate) fn place_of(&self, id: SegmentId) -> Option<u64> {
+        self.places().find(|(_, segment)| segment.id() == id).map(|(place, _)| place)
+    }
+
+    /// The last place.
+    pub(crate) fn last_place(&self) -> Option<u64> {
+        self.positions.last().copied()
+    }
+
+    /// The place of the segment at an index.
+    pub fn place(&self, index: usize) -> u64 {
+        self.positions[index]
+    }
+
+    /// Puts segments behind all others, from this place on if that is behind them.
+    pub(crate) fn append(&mut self, least: u64, segments: impl IntoIterator<Item = Arc<Segment>>) {
+        let next = self
+            .positions
+            .last()
+            .map_or(0, |last| if is_of_chunk(*last) { before_chunk(chunk_behind(*last)) } else { last + 1 });
+        for (position, segment) in (next.max(least)..).zip(segments) {
             self.segments.push(segment);
             self.positions.push(position);
         }
     }
 
+    /// Puts segments at a place, behind those that are there; later ones make room if need be.
+    pub(crate) fn insert(&mut self, place: u64, new: Vec<Arc<Segment>>) {
+        let at = self.positions.partition_point(|position| *position <= place);
+        let first = at.checked_sub(1).map_or(place, |before| place.max(self.positions[before] + 1));
+        self.positions.splice(at..at, (first..).take(new.len()));
+        self.segments.splice(at..at, new);
+        for at in at + 1..self.positions.len() {
+            self.positions[at] = self.positions[at].max(self.positions[at - 1] + 1);
+        }
+    }
+
+    /// Takes segments out.
+    pub(crate) fn remove(&mut self, old: &[SegmentVersion]) {
+        let old: BTreeSet<SegmentId> = old.iter().map(|version| version.id).collect();
+        let is_old: Vec<bool> = self.segments.iter().map(|segment| old.contains(&segment.id())).collect();
+        let (mut of_segments, mut of_positions) = (is_old.iter(), is_old.iter());
+        self.segments.retain(|_| of_segments.next() == Some(&false));
+        self.positions.retain(|_| of_positions.next() == Some(&false));
+    }
+
     /// Puts `new` segments where the `old` ones are, at the first of them; behind all others where there are none.
     pub(crate) fn replace(&mut self, old: &[SegmentVersion], new: Vec<Arc<Segment>>) {
-        let old: BTreeSet<SegmentId> = old.iter().map(|version| version.id).collect();
-        let Self { segments, positions } = std::mem::take(self);
-        let first = segments.iter().position(|segment| old.contains(&segment.id())).unwrap_or(segments.len());
-        let mut places = Vec::with_capacity(segments.len() + new.len());
-        let mut freed = Vec::new();
-        let mut new = Some(new);
-        for (index, (segment, position)) in segments.into_iter().zip(positions).enumerate() {
-            if index == first {
-                places.extend(new.take().into_iter().flatten().map(|segment| (segment, None)));
-            }
-            if old.contains(&segment.id()) {
-                freed.push(position);
-            } else {
-                places.push((segment, Some(position)));
+        let is_old = |segment: &Arc<Segment>| old.iter().any(|version| version.id == segment.id());
+        match self.segments.iter().position(is_old).map(|first| self.positions[first]) {
+            None => self.append(0, new),
+            Some(place) => {
+                self.remove(old);
+                self.insert(place, new);
             }
         }
-        places.extend(new.into_iter().flatten().map(|segment| (segment, None)));
-        // Old positions are kept where they still ascend, and otherwise all are given anew.
-        let mut freed = freed.into_iter();
-        let kept: Option<Vec<u64>> = places.iter().map(|(_, position)| position.or_else(|| freed.next())).collect();
-        self.positions = match kept {
-            Some(kept) if kept.is_sorted_by(|a, b| a < b) => kept,
-            _ => (0..places.len() as u64).collect(),
-        };
-        self.segments = places.into_iter().map(|(segment, _)| segment).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_of_chunks_lie_between_those_of_segments() {
+        for chunk in [0, 1, 77, (1 << 31) - 1] {
+            assert!(before_chunk(chunk) < place_of_chunk(chunk) && place_of_chunk(chunk) < before_chunk(chunk + 1));
+            assert_eq!(chunk_behind(before_chunk(chunk)), chunk);
+            assert_eq!(chunk_behind(place_of_chunk(chunk)), chunk + 1);
+            assert!(is_of_chunk(place_of_chunk(chunk)) && !is_of_chunk(before_chunk(chunk)));
+        }
     }
 }

@@ -233,13 +233,21 @@ impl TableSnapshot {
         &mut self.table.projections
     }
 
-    /// Puts segments behind all others. What is known of those before is not found out again.
-    pub(crate) fn append(&mut self, segments: impl IntoIterator<Item = Arc<Segment>>) {
+    /// Puts segments behind all others, from this place on if that is behind them. What is known of those before is not found out again.
+    pub(crate) fn append(&mut self, least: u64, segments: impl IntoIterator<Item = Arc<Segment>>) {
         let count = self.table.segments.len();
         let known = self.columns.get().cloned().map(|columns| Earlier { columns, segments: count });
         let earlier = known.or_else(|| self.earlier.clone());
-        self.edit().segments.append(segments);
+        self.edit().segments.append(least, segments);
         self.earlier = earlier;
+    }
+
+    /// Puts segments at a place, behind those that are there.
+    pub(crate) fn insert(&mut self, place: u64, segments: Vec<Arc<Segment>>) {
+        match self.table.segments.last_place().is_none_or(|last| last < place) {
+            true => self.append(place, segments),
+            false => self.edit().segments.insert(place, segments),
+        }
     }
 
     /// Sets the number of the version, which says nothing of its rows.

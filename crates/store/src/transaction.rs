@@ -20,6 +20,8 @@ use std::sync::atomic::Ordering;
 
 use forebay_base::{ColumnId, Durability, Error, ErrorKind, Result, TableId, limits};
 
+use forebay_hot::Blocker;
+
 use crate::catalog::{
     Catalog, Column, ColumnDefinition, Constraint, Named, Objects, Table, TableDefinition, check_name, full_name,
     names_equal,
@@ -50,14 +52,26 @@ pub struct Transaction {
     relied_on: BTreeSet<TableId>,
     /// Tables in whose segments no row has a key that it gives to a hot row.
     relied_on_segments: BTreeSet<TableId>,
-    /// Those whose rows others have changed in the meantime, and the catalog before that; until somebody has looked.
-    unchecked: Option<(BTreeSet<TableId>, Arc<Catalog>)>,
+    /// Those whose rows others have changed in the meantime, until somebody has looked.
+    unchecked: Option<Unchecked>,
+    /// Whose change was in the way of one that it has taken back.
+    blocker: Option<Blocker>,
     /// Where it has had the writer's turn from its beginning.
     turn: Option<WriterTurn>,
     /// How often commits had failed when it took a base that was not durable yet.
     failures: Option<u64>,
     /// When its commit is acknowledged.
     durability: Durability,
+}
+
+/// Tables whose rows a transaction relies on and others have changed.
+#[derive(Debug)]
+struct Unchecked {
+    tables: BTreeSet<TableId>,
+    /// The catalog before that.
+    before: Arc<Catalog>,
+    /// Whether whoever commits was told.
+    is_told: bool,
 }
 
 fn not_found(what: &str, name: &str) -> Error {
@@ -87,6 +101,7 @@ impl Transaction {
             relied_on: BTreeSet::new(),
             relied_on_segments: BTreeSet::new(),
             unchecked: None,
+            blocker: None,
             turn: None,
             failures: None,
             durability: Durability::default(),
@@ -121,7 +136,7 @@ impl Transaction {
         let (now, _) = self.inner.line.newest();
         match now.commit == self.base.commit || Arc::ptr_eq(&self.working, &self.base) {
             true => Ok(()),
-            false => self.merged(&now).map(drop),
+            false => self.merged((&self.base, &self.working), &now).map(drop),
         }
     }
 
@@ -133,15 +148,16 @@ impl Transaction {
 
     /// Tables that it relies on and whose rows others have changed meanwhile, and the catalog before these changes.
     pub fn unchecked(&self) -> Option<(&BTreeSet<TableId>, &Arc<Catalog>)> {
-        self.unchecked.as_ref().map(|(tables, before)| (tables, before))
+        self.unchecked.as_ref().map(|unchecked| (&unchecked.tables, &unchecked.before))
     }
 
-    /// The catalog `now`, of a later commit than the one that it began with, with what it has changed.
-    fn merged(&self, now: &Catalog) -> Result<Catalog> {
-        let mut merged = merge::merged(&self.base, &self.working, now)?;
-        merged.reads.clone_from(&self.working.reads);
+    /// The catalog `now`, of a later commit than the one that it began with, with what it has changed of that: from the first of two to the
+    /// second.
+    fn merged(&self, (before, after): (&Catalog, &Catalog), now: &Catalog) -> Result<Catalog> {
+        let mut merged = merge::merged(before, after, now)?;
+        merged.reads.clone_from(&after.reads);
         if let Some(writes) = &self.hot {
-            merged.hot = merged.hot.with_own(writes.id(), &self.working.hot);
+            merged.hot = merged.hot.with_own(writes.id(), &after.hot);
         }
         Ok(merged)
     }

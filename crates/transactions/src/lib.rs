@@ -7,10 +7,12 @@
 #![forbid(unsafe_code)]
 
 mod open;
+mod retries;
 mod session;
 mod words;
 
 pub use open::{CheckAgain, OpenTransaction};
+pub use retries::Retries;
 pub use session::{Ended, SessionTransactions};
 pub use words::{Control, control, is_control};
 
@@ -19,8 +21,8 @@ pub use words::{Control, control, is_control};
 pub struct Modes {
     /// What its statements may do.
     pub access: Access,
-    /// What it sees of others.
-    pub isolation: Isolation,
+    /// What it sees of others; as its session has it where `None`.
+    pub isolation: Option<Isolation>,
 }
 
 /// What a transaction sees of others.
@@ -31,6 +33,20 @@ pub enum Isolation {
     Snapshot,
     /// The same, and it commits only if it would see the same at that moment.
     Serializable,
+    /// Each of its statements the database as it is when that statement begins.
+    ReadCommitted,
+}
+
+impl Isolation {
+    /// The level of this name, in small letters; `None` where there is none. Snapshots are what REPEATABLE READ asks for, and more.
+    pub fn named(name: &str) -> Option<Self> {
+        match name {
+            "serializable" => Some(Self::Serializable),
+            "snapshot" | "repeatable read" => Some(Self::Snapshot),
+            "read committed" | "read uncommitted" => Some(Self::ReadCommitted),
+            _ => None,
+        }
+    }
 }
 
 /// What the statements of a transaction may do.

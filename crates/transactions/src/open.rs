@@ -4,9 +4,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use forebay_base::{Durability, Error, ErrorKind, Result, TableId};
-use forebay_store::{Catalog, Held, Moment, Store, Table, TableSnapshot, Transaction, names_equal};
+use forebay_store::{
+    Blocker, Catalog, Held, Moment, Store, Table, TableSnapshot, Transaction, TransactionId, names_equal,
+};
 
-use crate::{Access, Isolation, Modes};
+use crate::{Access, Isolation};
 
 /// Looks whether changes are right beside those that others have committed in the meantime, of which [`Transaction::unchecked`] tells.
 pub type CheckAgain<'c> = &'c dyn Fn(&Transaction) -> Result<()>;
@@ -15,7 +17,8 @@ pub type CheckAgain<'c> = &'c dyn Fn(&Transaction) -> Result<()>;
 #[derive(Debug)]
 pub struct OpenTransaction {
     store: Store,
-    modes: Modes,
+    access: Access,
+    isolation: Isolation,
     /// Of several statements.
     is_block: bool,
     started: SystemTime,
@@ -36,7 +39,10 @@ struct State {
     phase: Phase,
     /// Of several statements, until it has ended.
     held: Option<Held>,
-    isolation: Isolation,
+    /// Before the first change of the statement that runs, where it is one of several.
+    before_statement: Option<Moment>,
+    /// Whose change was in the way of its last one.
+    blocker: Option<Blocker>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,22 +63,74 @@ struct Savepoint {
 impl OpenTransaction {
     /// The transaction of one statement that begins now.
     pub(crate) fn of_statement(store: &Store, durability: &Arc<Mutex<Durability>>) -> Self {
-        let new = Self::new(store, Modes::default(), false, durability);
+        let new = Self::new(store, (Access::default(), Isolation::default()), false, durability);
         new.catalog();
         new
     }
 
     /// A transaction of several statements, which sees what its first statement will find.
-    pub(crate) fn of_block(store: &Store, modes: Modes, durability: &Arc<Mutex<Durability>>) -> Self {
+    pub(crate) fn of_block(store: &Store, modes: (Access, Isolation), durability: &Arc<Mutex<Durability>>) -> Self {
         Self::new(store, modes, true, durability)
     }
 
-    fn new(store: &Store, modes: Modes, is_block: bool, durability: &Arc<Mutex<Durability>>) -> Self {
-        let (savepoints, phase, held) = (Vec::new(), Phase::Running, is_block.then(|| store.hold()));
-        let isolation = modes.isolation;
-        let state = State { base: None, changes: None, schema: None, savepoints, phase, held, isolation };
+    fn new(
+        store: &Store,
+        (access, isolation): (Access, Isolation),
+        is_block: bool,
+        durability: &Arc<Mutex<Durability>>,
+    ) -> Self {
+        let state = State {
+            base: None,
+            changes: None,
+            schema: None,
+            savepoints: Vec::new(),
+            phase: Phase::Running,
+            held: is_block.then(|| store.hold()),
+            before_statement: None,
+            blocker: None,
+        };
         let (store, durability, started) = (store.clone(), Arc::clone(durability), SystemTime::now());
-        Self { store, modes, is_block, started, durability, state: Mutex::new(state) }
+        Self { store, access, isolation, is_block, started, durability, state: Mutex::new(state) }
+    }
+
+    /// Begins the next statement of several: where each of them has a snapshot of its own, it sees what is committed now. What the
+    /// transaction has changed and what others have may not go together; then it goes on seeing what it saw, and its commit fails.
+    pub(crate) fn begin_statement(&self) {
+        let mut state = self.state();
+        state.before_statement = None;
+        if self.isolation == Isolation::ReadCommitted && state.phase == Phase::Running {
+            state.see_newest(&self.store);
+        }
+    }
+
+    /// Whether the next try of a statement that has met a conflict may see more than the one before.
+    pub(crate) fn sees_more(&self) -> bool {
+        !self.is_block || self.isolation == Isolation::ReadCommitted
+    }
+
+    /// Takes back what the statement that runs has changed.
+    ///
+    /// # Errors
+    /// Those of going back to a moment.
+    pub(crate) fn undo_statement(&self) -> Result<()> {
+        let mut state = self.state();
+        if let (Some(moment), Some(changes)) = (state.before_statement.take(), &mut state.changes) {
+            changes.return_to(&moment)?;
+            state.find_schema();
+        }
+        Ok(())
+    }
+
+    /// Whom to wait for after a conflict before the same is tried again, and the transaction's own name among those who wait.
+    pub(crate) fn take_blocker(&self) -> Option<(Blocker, Option<TransactionId>)> {
+        let mut state = self.state();
+        let blocker = state.blocker.take()?;
+        Some((blocker, state.changes.as_ref().and_then(Transaction::writer)))
+    }
+
+    /// The database that it is of.
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
     }
 
     /// When it began: the time that its statements tell.
@@ -87,14 +145,14 @@ impl OpenTransaction {
 
     /// The catalog as its next statement sees it.
     pub fn catalog(&self) -> Arc<Catalog> {
-        self.state().catalog(&self.store)
+        self.state().catalog(&self.store, self.isolation)
     }
 
     /// The number of the schema that [`OpenTransaction::catalog`] has, for plans that are kept; `None` where it is one that nobody else sees,
     /// and where no statement may run.
     pub fn schema_number(&self) -> Option<u64> {
         let mut state = self.state();
-        state.catalog(&self.store);
+        state.catalog(&self.store, self.isolation);
         state.schema.filter(|_| state.phase == Phase::Running)
     }
 
@@ -115,7 +173,7 @@ impl OpenTransaction {
     /// # Errors
     /// `Input` in a read-only transaction; `Locked` in a database that is opened read-only.
     pub fn check_writable(&self) -> Result<()> {
-        if self.modes.access == Access::ReadOnly {
+        if self.access == Access::ReadOnly {
             return Err(Error::input("the transaction is read-only").hint("End it, and BEGIN one that may write"));
         }
         self.store.check_writable()
@@ -129,7 +187,7 @@ impl OpenTransaction {
     pub fn rely_on_rows(&self, table: &Table) -> Result<Arc<TableSnapshot>> {
         self.check_writable()?;
         let mut state = self.state();
-        let changes = state.begun(&self.store, |base| self.store.begin_on(base))?;
+        let changes = state.begun(&self.store, self.isolation, |base| self.store.begin_on(base))?;
         changes.rely_on_rows(table.id);
         let now = changes.catalog().table_by_id(table.id).cloned();
         now.ok_or_else(|| Error::new(ErrorKind::Conflict, format!("table {} was dropped meanwhile", table.name)))
@@ -145,13 +203,16 @@ impl OpenTransaction {
         self.check_writable()?;
         let mut state = self.state();
         let begin = |base| if self.is_block { self.store.begin_on(base) } else { self.store.begin() };
-        let changes = state.begun(&self.store, begin)?;
-        let value = change(changes)?;
+        let changes = state.begun(&self.store, self.isolation, begin)?;
+        let before = self.is_block.then(|| changes.moment());
+        let changed = change(changes);
+        let checked = if self.is_block && changed.is_ok() { changes.check_conflicts() } else { Ok(()) };
+        let blocker = if changed.is_err() { changes.take_blocker() } else { None };
+        (state.blocker, state.before_statement) = (blocker, state.before_statement.take().or(before));
         if self.is_block {
-            changes.check_conflicts()?;
             state.find_schema();
         }
-        Ok(value)
+        checked.and(changed)
     }
 
     /// Has rows looked up by key, and changed where it `writes`: in what this transaction sees, and beside others who do the same.
@@ -163,12 +224,14 @@ impl OpenTransaction {
             self.check_writable()?;
         }
         let mut state = self.state();
-        let changes = state.begun(&self.store, |base| self.store.begin_on(base))?;
+        let changes = state.begun(&self.store, self.isolation, |base| self.store.begin_on(base))?;
         let done = work(changes);
+        let blocker = if done.is_err() { changes.take_blocker() } else { None };
         if !self.is_block && changes.is_unchanged() {
             // What comes next begins otherwise.
             state.changes = None;
         }
+        state.blocker = blocker;
         done
     }
 
@@ -254,7 +317,7 @@ impl OpenTransaction {
     pub(crate) fn set_savepoint(&self, name: &str) -> Result<()> {
         self.check_usable()?;
         let mut state = self.state();
-        let catalog = state.catalog(&self.store);
+        let catalog = state.catalog(&self.store, self.isolation);
         let moment = state.changes.as_mut().map(Transaction::moment);
         let moment = moment.unwrap_or_else(|| Moment::before_changes(catalog));
         state.savepoints.push(Savepoint { name: name.to_owned(), moment });
@@ -271,7 +334,7 @@ impl OpenTransaction {
         state.savepoints.truncate(place + 1);
         let moment = state.savepoints[place].moment.clone();
         if let Some(changes) = &mut state.changes {
-            changes.return_to(&moment);
+            changes.return_to(&moment)?;
         }
         state.find_schema();
         state.phase = Phase::Running;
@@ -306,14 +369,14 @@ impl OpenTransaction {
 }
 
 impl State {
-    fn catalog(&mut self, store: &Store) -> Arc<Catalog> {
+    fn catalog(&mut self, store: &Store, isolation: Isolation) -> Arc<Catalog> {
         if let Some(changes) = &self.changes {
             return Arc::clone(changes.catalog());
         }
         if self.base.is_none() {
             let catalog = store.catalog();
-            self.base = Some(match self.isolation {
-                Isolation::Snapshot => catalog,
+            self.base = Some(match isolation {
+                Isolation::Snapshot | Isolation::ReadCommitted => catalog,
                 Isolation::Serializable => Arc::new(catalog.noting_reads()),
             });
             self.find_schema();
@@ -325,17 +388,31 @@ impl State {
     fn begun(
         &mut self,
         store: &Store,
+        isolation: Isolation,
         begin: impl FnOnce(Arc<Catalog>) -> Result<Transaction>,
     ) -> Result<&mut Transaction> {
         if self.phase == Phase::Ended {
             return Err(ended());
         }
-        let base = self.catalog(store);
+        let base = self.catalog(store, isolation);
         let changes = match self.changes.take() {
             Some(changes) => changes,
             None => begin(base)?,
         };
         Ok(self.changes.insert(changes))
+    }
+
+    /// Sees what is committed now, unless that does not go with what it has changed.
+    fn see_newest(&mut self, store: &Store) {
+        match &mut self.changes {
+            Some(changes) => {
+                if changes.see_newest().is_ok() {
+                    self.base = Some(Arc::clone(changes.base()));
+                }
+            }
+            None => self.base = self.base.take().map(|_| store.catalog()),
+        }
+        self.find_schema();
     }
 
     /// Finds out whether others see the schema that it sees.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use forebay_base::{Durability, Error, Result, TableId};
 use forebay_store::{Catalog, Store};
 
-use crate::{CheckAgain, Modes, OpenTransaction};
+use crate::{CheckAgain, Isolation, Modes, OpenTransaction};
 
 /// How a transaction has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,8 +39,13 @@ impl SessionTransactions {
 
     /// The transaction of a statement that begins now: that which is open, or one of its own.
     pub fn of_statement(&self) -> Arc<OpenTransaction> {
-        let open = self.open().clone();
-        open.unwrap_or_else(|| Arc::new(OpenTransaction::of_statement(&self.store, &self.durability)))
+        match self.open().clone() {
+            Some(open) => {
+                open.begin_statement();
+                open
+            }
+            None => Arc::new(OpenTransaction::of_statement(&self.store, &self.durability)),
+        }
     }
 
     /// The catalog as a statement would see it that began now, though none does.
@@ -49,11 +54,11 @@ impl SessionTransactions {
         seen.unwrap_or_else(|| self.store.catalog())
     }
 
-    /// BEGIN.
+    /// BEGIN, at this isolation level where its words name none.
     ///
     /// # Errors
     /// Where one is open.
-    pub fn begin(&self, modes: Modes) -> Result<()> {
+    pub fn begin(&self, modes: Modes, default: Isolation) -> Result<()> {
         let mut open = self.open();
         if let Some(known) = open.as_ref() {
             known.check_usable()?;
@@ -61,6 +66,7 @@ impl SessionTransactions {
                 Error::input("a transaction cannot begin within another one").hint("COMMIT or ROLLBACK ends it")
             );
         }
+        let modes = (modes.access, modes.isolation.unwrap_or(default));
         *open = Some(Arc::new(OpenTransaction::of_block(&self.store, modes, &self.durability)));
         Ok(())
     }
@@ -177,7 +183,7 @@ mod tests {
     fn a_block_is_kept_or_not() {
         let store = store();
         let (session, other) = (SessionTransactions::new(&store), SessionTransactions::new(&store));
-        session.begin(Modes::default()).expect("begun");
+        session.begin(Modes::default(), Isolation::default()).expect("begun");
         make(&other, "before").expect("made");
         assert_eq!(views(&session.catalog()), ["before"], "looking is no statement");
         make(&session, "a").expect("made");
@@ -190,13 +196,13 @@ mod tests {
             "views are no tables"
         );
         assert_eq!(views(&store.catalog()), ["a", "after", "before"]);
-        session.begin(Modes::default()).expect("begun");
+        session.begin(Modes::default(), Isolation::default()).expect("begun");
         make(&session, "b").expect("made");
         make(&session, "b").expect_err("it is there");
         assert_eq!(make(&session, "c").expect_err("refused").kind(), ErrorKind::Aborted);
         assert_eq!(session.commit(&|_| Ok(())).expect("ended"), Ended::RolledBack);
         assert_eq!(views(&store.catalog()).len(), 3);
-        session.begin(Modes { access: Access::ReadOnly, ..Modes::default() }).expect("begun");
+        session.begin(Modes { access: Access::ReadOnly, ..Modes::default() }, Isolation::default()).expect("begun");
         assert!(make(&session, "b").is_err());
         session.roll_back().expect("ended");
     }
@@ -205,7 +211,7 @@ mod tests {
     fn savepoints_forget_what_came_after_them() {
         let store = store();
         let session = SessionTransactions::new(&store);
-        session.begin(Modes::default()).expect("begun");
+        session.begin(Modes::default(), Isolation::default()).expect("begun");
         session.set_savepoint("s").expect("set");
         make(&session, "a").expect("made");
         session.set_savepoint("S").expect("set");
@@ -228,7 +234,7 @@ mod tests {
         let number = || session.of_statement().schema_number();
         let outside = number();
         assert!(outside.is_some());
-        session.begin(Modes::default()).expect("begun");
+        session.begin(Modes::default(), Isolation::default()).expect("begun");
         session.set_savepoint("s").expect("set");
         assert_eq!(number(), outside);
         make(&session, "a").expect("made");

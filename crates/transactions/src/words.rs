@@ -116,7 +116,7 @@ impl Words<'_> {
             } else {
                 self.expect("ISOLATION")?;
                 self.expect("LEVEL")?;
-                isolation = self.level()?;
+                isolation = Some(self.level()?);
             }
             if self.take(",") && self.0.is_empty() {
                 return Err(self.wrong("READ ONLY, READ WRITE or ISOLATION LEVEL"));
@@ -125,20 +125,20 @@ impl Words<'_> {
         Ok(Modes { access, isolation })
     }
 
-    /// A level; snapshots give all but one, or more than it asks for.
+    /// A level.
     fn level(&mut self) -> Result<Isolation> {
         match () {
-            () if self.take("SERIALIZABLE") => return Ok(Isolation::Serializable),
-            () if self.take("SNAPSHOT") => {}
-            () if self.take("REPEATABLE") => self.expect("READ")?,
+            () if self.take("SERIALIZABLE") => Ok(Isolation::Serializable),
+            () if self.take("SNAPSHOT") => Ok(Isolation::Snapshot),
+            () if self.take("REPEATABLE") => self.expect("READ").map(|()| Isolation::Snapshot),
             () => {
                 self.expect("READ")?;
                 if !self.take("UNCOMMITTED") {
                     self.expect("COMMITTED")?;
                 }
+                Ok(Isolation::ReadCommitted)
             }
         }
-        Ok(Isolation::Snapshot)
     }
 
     fn wrong(&self, expected: &str) -> Error {
@@ -157,21 +157,22 @@ mod tests {
 
     #[test]
     fn all_forms_are_known() {
-        let begin = |is_read_only| {
-            let access = if is_read_only { Access::ReadOnly } else { Access::ReadWrite };
-            Control::Begin(Modes { access, ..Modes::default() })
+        let access = |is_read_only| if is_read_only { Access::ReadOnly } else { Access::ReadWrite };
+        let begin = |is_read_only| Control::Begin(Modes { access: access(is_read_only), ..Modes::default() });
+        let at = |isolation, is_read_only| {
+            Control::Begin(Modes { access: access(is_read_only), isolation: Some(isolation) })
         };
-        let serializable = |access| Control::Begin(Modes { access, isolation: Isolation::Serializable });
         for (text, expect) in [
             ("BEGIN", begin(false)),
             ("begin work", begin(false)),
             ("BEGIN TRANSACTION READ ONLY", begin(true)),
             ("START TRANSACTION READ WRITE", begin(false)),
-            ("BEGIN ISOLATION LEVEL REPEATABLE READ , READ ONLY", begin(true)),
-            ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", begin(false)),
-            ("START TRANSACTION ISOLATION LEVEL SNAPSHOT", begin(false)),
-            ("BEGIN ISOLATION LEVEL SERIALIZABLE", serializable(Access::ReadWrite)),
-            ("START TRANSACTION READ ONLY , ISOLATION LEVEL SERIALIZABLE", serializable(Access::ReadOnly)),
+            ("BEGIN ISOLATION LEVEL REPEATABLE READ , READ ONLY", at(Isolation::Snapshot, true)),
+            ("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE", at(Isolation::ReadCommitted, false)),
+            ("BEGIN ISOLATION LEVEL READ UNCOMMITTED", at(Isolation::ReadCommitted, false)),
+            ("START TRANSACTION ISOLATION LEVEL SNAPSHOT", at(Isolation::Snapshot, false)),
+            ("BEGIN ISOLATION LEVEL SERIALIZABLE", at(Isolation::Serializable, false)),
+            ("START TRANSACTION READ ONLY , ISOLATION LEVEL SERIALIZABLE", at(Isolation::Serializable, true)),
             ("COMMIT", Control::Commit),
             ("COMMIT WORK", Control::Commit),
             ("END TRANSACTION", Control::Commit),

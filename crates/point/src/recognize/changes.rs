@@ -4,8 +4,10 @@ use datafusion::sql::sqlparser::ast::{
     Assignment, AssignmentTarget, Delete, Expr, FromTable, Insert, ObjectName, SetExpr, TableObject, TableWithJoins,
     Update, Value, ValueWithSpan,
 };
+use forebay_base::{LogicalType, TimeUnit, canonical_f64};
 
 use super::Reader;
+use super::expressions::{day, microseconds};
 use crate::access::steps;
 use crate::expression::{Expression, Typed};
 use crate::program::{Action, Step, Stored};
@@ -128,6 +130,7 @@ impl Reader<'_> {
         }
         let value = self.expression(value)?;
         let source = &self.names.sources[0];
+        let value = literal_as(value, source.logical(column));
         let (logical, is_not_null) = (source.logical(column).clone(), source.is_not_null(column));
         let fits = source.is_plain(column) && value.kind.is_stored_as(&logical);
         fits.then_some(Stored { value, logical, is_not_null })
@@ -139,6 +142,38 @@ impl Reader<'_> {
         let value = Typed { expression: Expression::Literal(Datum::Null), kind: Kind::Other(logical.clone()) };
         source.is_plain(column).then_some(Stored { value, logical, is_not_null })
     }
+}
+
+/// A literal as a column of another type gets it, where that is known for certain; anything else as it is.
+fn literal_as(value: Typed, logical: &LogicalType) -> Typed {
+    let Typed { expression: Expression::Literal(literal), kind } = &value else { return value };
+    let stored = match (literal, kind, logical) {
+        (Datum::Integer(int), Kind::Integer(_) | Kind::Decimal(_), LogicalType::Float64) => {
+            float(*int, kind.scale()).map(|float| canonical_f64(float).to_bits().into())
+        }
+        (Datum::Bytes(text), Kind::Text, LogicalType::Date) => {
+            std::str::from_utf8(text).ok().and_then(day).map(Into::into)
+        }
+        (Datum::Bytes(text), Kind::Text, LogicalType::Timestamp { unit: TimeUnit::Micro, zone: None }) => {
+            std::str::from_utf8(text).ok().and_then(microseconds).map(Into::into)
+        }
+        _ => None,
+    };
+    match stored {
+        Some(stored) => {
+            Typed { expression: Expression::Literal(Datum::Integer(stored)), kind: Kind::Other(logical.clone()) }
+        }
+        None => value,
+    }
+}
+
+/// A number without its point, and the digits behind that, as a float; `None` where a step on the way would round.
+fn float(int: i128, scale: u8) -> Option<f64> {
+    /// Powers of ten up to this one are floats, and integers up to this one.
+    const MOST_SCALE: u8 = 22;
+    const MOST: u128 = 1 << f64::MANTISSA_DIGITS;
+    let is_exact = int.unsigned_abs() <= MOST && scale <= MOST_SCALE;
+    is_exact.then(|| int as f64 / 10_f64.powi(scale.into()))
 }
 
 fn is_null(expr: &Expr) -> bool {

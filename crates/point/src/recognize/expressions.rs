@@ -1,7 +1,7 @@
 //! Conditions and expressions.
 
 use arrow::compute::kernels::cast_utils::Parser;
-use arrow::datatypes::Date32Type;
+use arrow::datatypes::{Date32Type, TimestampMicrosecondType};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, TimezoneInfo,
     UnaryOperator, Value, ValueWithSpan,
@@ -17,9 +17,22 @@ use crate::values::{Datum, Kind};
 const DECIMAL_DIGITS: usize = 30;
 
 /// The day of a text `YYYY-MM-DD`, since 1970.
-fn day(text: &str) -> Option<i32> {
+pub(super) fn day(text: &str) -> Option<i32> {
     let is_plain = text.len() == "YYYY-MM-DD".len() && text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     is_plain.then(|| Date32Type::parse(text)).flatten()
+}
+
+/// The moment of a text `YYYY-MM-DD HH:MM:SS`, perhaps with up to six digits behind a point, in microseconds since 1970.
+pub(super) fn microseconds(text: &str) -> Option<i64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    let is_plain = whole.len() == "YYYY-MM-DD HH:MM:SS".len()
+        && day(whole.get(..10)?).is_some()
+        && whole.as_bytes()[10] == b' '
+        && whole[11..].bytes().all(|byte| byte.is_ascii_digit() || byte == b':')
+        && fraction.len() <= 6
+        && fraction.bytes().all(|byte| byte.is_ascii_digit())
+        && !text.ends_with('.');
+    is_plain.then(|| TimestampMicrosecondType::parse(text)).flatten()
 }
 
 impl Reader<'_> {
@@ -71,10 +84,21 @@ impl Reader<'_> {
                 let expression = Expression::Literal(Datum::Integer(day(text)?.into()));
                 Some(Typed { expression, kind: Kind::Other(LogicalType::Date) })
             }
+            Expr::TypedString(typed)
+                if typed.data_type == SqlType::Timestamp(None, TimezoneInfo::None) && !typed.uses_odbc_syntax =>
+            {
+                let Value::SingleQuotedString(text) = &typed.value.value else { return None };
+                let expression = Expression::Literal(Datum::Integer(microseconds(text)?.into()));
+                Some(Typed {
+                    expression,
+                    kind: Kind::Other(LogicalType::Timestamp { unit: TimeUnit::Micro, zone: None }),
+                })
+            }
             Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match self.expression(expr)? {
-                Typed { expression: Expression::Literal(Datum::Integer(int)), kind } => {
-                    Some(Typed { expression: Expression::Literal(Datum::Integer(-int)), kind })
-                }
+                Typed {
+                    expression: Expression::Literal(Datum::Integer(int)),
+                    kind: kind @ (Kind::Integer(_) | Kind::Decimal(_)),
+                } => Some(Typed { expression: Expression::Literal(Datum::Integer(-int)), kind }),
                 _ => None,
             },
             Expr::BinaryOp { left, op, right } => {

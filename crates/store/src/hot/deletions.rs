@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_base::{Error, PhysicalType, Result, SegmentId};
-use forebay_hot::{Batch, Cell, Commits, HotTable, KeyIndex, RowId, Transaction, View};
+use forebay_hot::{Batch, Blocker, Cell, Commits, HotTable, KeyIndex, RowId, Transaction, View};
 
 use super::row_bytes::decode_row;
 use crate::catalog::Table;
@@ -81,9 +81,11 @@ impl Deletions {
     pub(crate) fn add(&self, writes: &mut Transaction, place: StoredPlace) -> Result<()> {
         let cells = cells(place);
         let id = self.rows.insert(writes, &cells)?;
-        let added = self.index.insert(writes.view(), &self.index.prefix_of(&cells), id);
-        if let Err(error) = added {
+        let key = self.index.prefix_of(&cells);
+        if let Err(error) = self.index.insert(writes.view(), &key, id) {
+            let blocker = self.index.blocker(writes.view(), &key);
             self.rows.delete(writes, id)?;
+            writes.blocked_by(blocker);
             return Err(match error.kind() {
                 forebay_base::ErrorKind::Conflict => error,
                 _ => Error::internal("a row is deleted that is deleted already"),
@@ -134,6 +136,11 @@ impl Deletions {
             });
         });
         are_of
+    }
+
+    /// Whom to wait for where another transaction, which has not ended, has deleted one of these rows.
+    pub(crate) fn pending(&self, view: View<'_>, is_one: impl Fn(StoredPlace) -> bool) -> Option<Blocker> {
+        self.rows.pending(view, &[0, 1], |row| place(row.cell(0), row.cell(1)).is_some_and(&is_one))
     }
 
     pub(super) fn sweep(&self) {

@@ -1,6 +1,6 @@
 //! Hot rows of a table as segments: in memory for those who read at a snapshot, and in files when they are frozen.
 //!
-//! Rows come in the order of their numbers; those of a hot chunk are a segment in memory, of one block or of several where its values are long.
+//! Rows come in the order of their numbers; those of a hot chunk are a segment in memory, of one block or of several where its values are long, at the place of the chunk.
 //! What has not changed between two snapshots they share. Must not know: which snapshot it is, who reads.
 
 use std::collections::BTreeMap;
@@ -15,6 +15,7 @@ use forebay_hot::{Batch, Cell, HotTable, RANGE_ROWS, RowId, View};
 use super::types;
 use crate::catalog::Table;
 use crate::segment::Segment;
+use crate::segment_list::place_of_chunk;
 use crate::volume::Volume;
 use crate::writer::{SealedColumn, SealedGroup, SealedSegment, SegmentWriter};
 
@@ -72,8 +73,9 @@ impl Images {
         Ok(Self { rows: rows.clone(), chunks })
     }
 
-    pub(super) fn segments(&self) -> impl Iterator<Item = Arc<Segment>> + '_ {
-        self.chunks.values().filter_map(|chunk| chunk.segment.clone())
+    /// The segments with their places in the table.
+    pub(super) fn placed(&self) -> impl Iterator<Item = (u64, Arc<Segment>)> + '_ {
+        self.chunks.iter().filter_map(|(number, chunk)| Some((place_of_chunk(*number), chunk.segment.clone()?)))
     }
 
     /// By segment the numbers of its rows.

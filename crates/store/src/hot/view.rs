@@ -84,14 +84,14 @@ impl HotView {
                 return Arc::clone(frozen);
             }
             let (images, deleted) = (self.images_of(rows, seen, frozen), self.deleted_of(rows, seen));
-            if images.segments().next().is_none() && deleted.is_empty() {
+            if images.placed().next().is_none() && deleted.is_empty() {
                 return Arc::clone(frozen);
             }
             let mut table = TableSnapshot::clone(frozen);
             if !deleted.is_empty() {
                 table.edit().segments.hide(deleted);
             }
-            table.append(images.segments());
+            images.placed().for_each(|(place, segment)| table.insert(place, vec![segment]));
             table.set_version(match self.is_own(frozen.id) {
                 false => HOT_VERSION | self.number(),
                 true => OWN_VERSION,

@@ -244,7 +244,7 @@ fn a_transaction_goes_back_to_what_it_was_and_leaves_no_files() {
     add(&store, &mut t, id, 4).expect("added");
     put(&store, &mut t, id, 0, 10).expect("put");
     assert_eq!(segment_files(&disk), 5);
-    t.return_to(&before);
+    t.return_to(&before).expect("nothing is in the way");
     assert_eq!(segment_files(&disk), 3, "what is taken back is removed");
     t.commit().expect("committed");
     assert_eq!(rows_of(&store, id), [1, 2, 3]);

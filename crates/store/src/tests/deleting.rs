@@ -119,7 +119,7 @@ fn rows_come_back_when_a_transaction_goes_back() {
     let savepoint = t.moment();
     delete(&mut t, id, 1, &[1, 2]).expect("deleted");
     assert_eq!(seen(t.catalog(), id), [(6, vec![])]);
-    t.return_to(&savepoint);
+    t.return_to(&savepoint).expect("nothing is in the way");
     drop(savepoint);
     t.commit().expect("committed");
     assert_eq!(seen(&store.catalog(), id), [(6, vec![]), (2, vec![0])]);

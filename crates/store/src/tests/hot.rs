@@ -14,32 +14,34 @@ fn with_rows() -> (Arc<dyn Disk>, Store, TableId) {
     (disk, store, id)
 }
 
-fn add(t: &mut Transaction, id: TableId, row: i64) -> Result<RowId> {
+pub(super) fn add(t: &mut Transaction, id: TableId, row: i64) -> Result<RowId> {
     t.insert_hot(id, &[Cell::i64(row), Cell::Bytes(b"new")])
 }
 
 /// The rows of a table as its segments show them, without those that are deleted.
-fn rows_in(catalog: &Catalog, id: TableId) -> Vec<i64> {
+pub(super) fn rows_in(catalog: &Catalog, id: TableId) -> Vec<i64> {
     let Some(table) = catalog.table_by_id(id) else { return Vec::new() };
-    let mut rows = Vec::new();
-    for segment in &table.segments {
-        let mut number = 0;
-        for (index, group) in segment.groups().expect("a sound footer").iter().enumerate() {
-            for chunk in 0..group.columns[0].chunks.len() {
-                let stored = segment.read_chunk((index, 0, chunk)).expect("a chunk");
-                let directory = segment.directory(index, 0, chunk).expect("a directory");
-                let inflated = inflate_chunk(directory, &stored, PhysicalType::I64, &Inflate::default());
-                let inflated = inflated.expect("a sound chunk");
-                for block in (0..inflated.blocks()).map(|block| inflated.block(block)) {
-                    let deleted = segment.deleted().of_block(number);
-                    let there = (0..block.rows()).filter(|row| !deleted.is_some_and(|rows| rows.contains(*row)));
-                    rows.extend(there.map(|row| integer(&block, row)));
-                    number += 1;
-                }
+    let rows: Vec<i64> = table.segments.iter().flat_map(|segment| rows_of(segment)).collect();
+    assert_eq!(rows.len() as u64, table.rows());
+    rows
+}
+
+pub(super) fn rows_of(segment: &Segment) -> Vec<i64> {
+    let (mut rows, mut number) = (Vec::new(), 0);
+    for (index, group) in segment.groups().expect("a sound footer").iter().enumerate() {
+        for chunk in 0..group.columns[0].chunks.len() {
+            let stored = segment.read_chunk((index, 0, chunk)).expect("a chunk");
+            let directory = segment.directory(index, 0, chunk).expect("a directory");
+            let inflated = inflate_chunk(directory, &stored, PhysicalType::I64, &Inflate::default());
+            let inflated = inflated.expect("a sound chunk");
+            for block in (0..inflated.blocks()).map(|block| inflated.block(block)) {
+                let deleted = segment.deleted().of_block(number);
+                let there = (0..block.rows()).filter(|row| !deleted.is_some_and(|rows| rows.contains(*row)));
+                rows.extend(there.map(|row| integer(&block, row)));
+                number += 1;
             }
         }
     }
-    assert_eq!(rows.len() as u64, table.rows());
     rows
 }
 
@@ -60,7 +62,7 @@ fn integer(block: &forebay_block::EncodedBlock<'_>, row: usize) -> i64 {
     }
 }
 
-fn seen(store: &Store, id: TableId) -> Vec<i64> {
+pub(super) fn seen(store: &Store, id: TableId) -> Vec<i64> {
     rows_in(&store.catalog(), id)
 }
 
@@ -83,7 +85,7 @@ fn a_transaction_sees_its_own_rows_and_others_see_them_once_it_has_committed() {
     add(&mut t, id, 5).expect("added");
     assert!(t.delete_hot(id, second).expect("deleted"));
     assert_eq!(rows_in(t.catalog(), id), [3, 4, 5]);
-    t.return_to(&moment);
+    t.return_to(&moment).expect("nothing is in the way");
     assert_eq!(rows_in(t.catalog(), id), [20, 3, 4]);
     let row = t.hot_row(id, second).expect("read").expect("it is there");
     assert!(row.cells().eq([Cell::i64(20), Cell::Null]));
@@ -95,7 +97,7 @@ fn a_transaction_sees_its_own_rows_and_others_see_them_once_it_has_committed() {
     let mut t = store.begin().expect("begun");
     let moment = t.moment();
     add(&mut t, id, 6).expect("added");
-    t.return_to(&moment);
+    t.return_to(&moment).expect("nothing is in the way");
     assert_eq!(rows_in(t.catalog(), id), [20, 3, 4]);
     add(&mut t, id, 7).expect("added");
     drop(t);
@@ -250,7 +252,7 @@ fn who_goes_back_sees_what_was_there_though_nobody_had_looked() {
     let moment = t.moment();
     add(&mut t, id, 5).expect("added");
     assert_eq!(rows_in(t.catalog(), id), [1, 2, 3, 4, 5]);
-    t.return_to(&moment);
+    t.return_to(&moment).expect("nothing is in the way");
     assert_eq!(rows_in(t.catalog(), id), [1, 2, 3, 4]);
     add(&mut t, id, 6).expect("added");
     assert_eq!(rows_in(t.catalog(), id), [1, 2, 3, 4, 6]);
@@ -448,7 +450,7 @@ fn an_index_that_comes_late_knows_all_versions() {
     assert_eq!(names(&mut open, b"new"), [3]);
     assert_eq!(names(&mut before, b"new"), [1, 2, 3]);
     assert_eq!((names(&mut open, b"old"), names(&mut open, b"own")), (vec![1], vec![]));
-    open.return_to(&moment);
+    open.return_to(&moment).expect("nothing is in the way");
     assert_eq!(names(&mut open, b"own"), [2]);
     // What is written from now on is entered.
     add(&mut open, id, 9).expect("added");
@@ -596,7 +598,7 @@ fn rows_of_segments_are_deleted_one_by_one() {
         let is_deleted = t.deleted_one_by_one(id).expect("the table");
         assert!(is_deleted(stored, 0, 1) && is_deleted(stored, 0, 3) && !is_deleted(stored, 0, 2));
     }
-    t.return_to(&moment);
+    t.return_to(&moment).expect("nothing is in the way");
     assert_eq!(rows_in(t.catalog(), id), [1, 3, 4, 5]);
     assert_eq!(kind(delete_one(1)(&mut t, id)), ErrorKind::Internal);
     assert_eq!(seen(&store, id), [1, 2, 3, 4, 5]);

@@ -104,7 +104,7 @@ fn changed_columns_are_there_after_a_kill() {
         let moment = t.moment();
         t.update_hot(id, two, &[(0, Cell::i64(3))])?;
         t.update_hot(id, one, &[(0, Cell::i64(3))])?;
-        t.return_to(&moment);
+        t.return_to(&moment).expect("nothing is in the way");
         t.update_hot(id, two, &[(0, Cell::i64(4))])?;
         t.insert_hot(id, &[Cell::i64(5), Cell::Bytes(b"new")]).map(drop)
     })

@@ -7,9 +7,9 @@ use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use forebay_base::{DirectoryId, Result, SegmentId};
+use forebay_base::{DirectoryId, Result, SegmentId, TableId};
 
-use super::{Transaction, merge};
+use super::{Transaction, Unchecked, merge};
 use crate::catalog::Catalog;
 use crate::checkpoint::checkpoint_if_due;
 use crate::commit_log::lost_base;
@@ -47,6 +47,7 @@ impl Transaction {
                 Some(failures) => self.inner.line.wait_for(&self.inner, self.base.commit, failures).map(|()| None),
             };
         }
+        self.unchecked = self.unchecked.take().filter(|unchecked| !unchecked.is_told);
         let inner = Arc::clone(&self.inner);
         let had_turn = self.turn.is_some();
         let (turn, now, failures, hot_beside) = loop {
@@ -65,21 +66,13 @@ impl Transaction {
         if is_base_lost || had_turn && now.commit != self.base.commit {
             return Err(lost_base());
         }
-        self.check_hot_conflicts(&now, &hot_beside)?;
-        self.check_reads(&now, &hot_beside)?;
         if now.commit != self.base.commit {
-            self.working = Arc::new(self.merged(&now)?);
-            let before = std::mem::replace(&mut self.base, now);
-            self.known_hot.clear();
             self.failures = Some(failures);
-            self.check_deletions(&before, &self.base, &hot_beside)?;
-            let mut changed = merge::changed_rows(&self.relied_on, &before, &self.base);
-            changed.extend(self.relied_on.intersection(&hot_beside));
-            changed.extend(merge::added_segments(&self.relied_on_segments, &before, &self.base));
-            if !changed.is_empty() {
-                self.unchecked = Some((changed, before));
-                return Ok(Some(self));
-            }
+        }
+        self.build_on(now, &hot_beside)?;
+        if let Some(unchecked) = &mut self.unchecked {
+            unchecked.is_told = true;
+            return Ok(Some(self));
         }
         let working = Arc::make_mut(&mut self.working);
         (working.commit, working.reads) = (inner.line.next_number(), None);
@@ -100,6 +93,54 @@ impl Transaction {
         inner.line.wait(&inner, &place)?;
         checkpoint_if_due(&inner);
         Ok(None)
+    }
+
+    /// Sees from now on what others have committed in the meantime, too, and what it has changed itself: for transactions each statement of which
+    /// has a snapshot of its own.
+    ///
+    /// # Errors
+    /// `Conflict` where it has changed the same; then it sees what it saw before.
+    pub fn see_newest(&mut self) -> Result<()> {
+        let inner = Arc::clone(&self.inner);
+        let now = inner.catalog();
+        if self.turn.is_some() || now.commit <= self.base.commit {
+            return Ok(());
+        }
+        let hot_beside = inner.line.hot_changed_since(self.base.commit);
+        self.build_on(now, &hot_beside)?;
+        if let (Some(writes), Some(snapshot)) = (&mut self.hot, self.base.hot.snapshot()) {
+            writes.see(snapshot);
+        }
+        Ok(())
+    }
+
+    /// Brings what it has changed into the catalog `now`; `hot_beside` are tables of whose hot rows others have changed some since its own.
+    fn build_on(&mut self, now: Arc<Catalog>, hot_beside: &BTreeSet<TableId>) -> Result<()> {
+        self.check_hot_conflicts(&now, hot_beside)?;
+        self.check_reads(&now, hot_beside)?;
+        if now.commit == self.base.commit {
+            return Ok(());
+        }
+        let working = match Arc::ptr_eq(&self.working, &self.base) {
+            true => Arc::clone(&now),
+            false => Arc::new(self.merged((&self.base, &self.working), &now)?),
+        };
+        let own = std::mem::replace(&mut self.working, working);
+        if let Err(error) = self.check_deletions(&self.base, &now, hot_beside) {
+            self.working = own;
+            return Err(error);
+        }
+        let before = std::mem::replace(&mut self.base, now);
+        self.known_hot.clear();
+        let mut changed = merge::changed_rows(&self.relied_on, &before, &self.base);
+        changed.extend(self.relied_on.intersection(hot_beside));
+        changed.extend(merge::added_segments(&self.relied_on_segments, &before, &self.base));
+        if let Some(earlier) = &mut self.unchecked {
+            earlier.tables.extend(changed);
+        } else if !changed.is_empty() {
+            self.unchecked = Some(Unchecked { tables: changed, before, is_told: false });
+        }
+        Ok(())
     }
 
     /// Makes the names of files durable that the manifest is to name; those of small files are in the record.

@@ -7,19 +7,23 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use forebay_base::{Context, Error, ErrorKind, Result, SegmentId, TableId};
-use forebay_hot::{Cell, HotTable, KeyIndex, Row, RowId, Savepoint, View};
+use forebay_hot::{Blocker, Cell, HotTable, KeyIndex, Row, RowId, Savepoint, TransactionId, View};
 
+use super::projections::{RowChanges, there};
 use super::{Transaction, constraint, not_found};
 use crate::catalog::Catalog;
 use crate::deleted::DeletedRows;
-use crate::hot::{HotChange, HotRows, Indexes, frozen, key_in, read_row};
-use crate::segment::Segment;
+use crate::hot::{HotChange, HotRows, Indexes, frozen, has_same_values, key_in, read_row};
+use crate::segment::{Deleted, Segment};
+use crate::segment_list::{before_chunk, place_of_chunk};
 use crate::store::Store;
 use crate::table_snapshot::TableSnapshot;
 
 /// What a transaction had changed at some time.
 #[derive(Debug, Clone)]
 pub struct Moment {
+    /// What it had changed that of.
+    base: Arc<Catalog>,
     catalog: Arc<Catalog>,
     /// `None` where it had written no hot rows.
     hot: Option<Savepoint>,
@@ -28,24 +32,55 @@ pub struct Moment {
 impl Moment {
     /// When a transaction that began on this catalog had changed nothing.
     pub fn before_changes(catalog: Arc<Catalog>) -> Self {
-        Self { catalog, hot: None }
+        Self { base: Arc::clone(&catalog), catalog, hot: None }
     }
+}
+
+/// Enters a key that a row has now; whom to wait for is known where another transaction is in the way.
+fn enter(index: &KeyIndex, writes: &mut forebay_hot::Transaction, key: &[u8], row: RowId) -> Result<()> {
+    index.insert(writes.view(), key, row).inspect_err(|_| {
+        let blocker = index.blocker(writes.view(), key);
+        writes.blocked_by(blocker);
+    })
 }
 
 impl Transaction {
     /// Now, to come back to.
     pub fn moment(&mut self) -> Moment {
-        Moment { catalog: Arc::clone(&self.working), hot: self.hot.as_mut().map(forebay_hot::Transaction::savepoint) }
+        let hot = self.hot.as_mut().map(forebay_hot::Transaction::savepoint);
+        Moment { base: Arc::clone(&self.base), catalog: Arc::clone(&self.working), hot }
     }
 
-    /// Takes back all that was changed since a moment of this transaction's.
-    pub fn return_to(&mut self, moment: &Moment) {
+    /// Takes back all that was changed since a moment of this transaction's. What it sees of others stays as new as it is.
+    ///
+    /// # Errors
+    /// `Conflict` where what it had changed by then does not go with what it sees of others now: then it is of no use any more.
+    pub fn return_to(&mut self, moment: &Moment) -> Result<()> {
         match (moment.hot, &mut self.hot) {
             (Some(savepoint), Some(writes)) => writes.roll_back_to(savepoint),
-            (_, writes) => drop(writes.take()),
+            (_, writes) => {
+                let left = writes.take();
+                self.blocker = left.and_then(|mut writes| writes.take_blocker()).or(self.blocker.take());
+            }
         }
-        self.working = Arc::clone(&moment.catalog);
         self.known_hot.clear();
+        self.working = match Arc::ptr_eq(&moment.base, &self.base) {
+            true => Arc::clone(&moment.catalog),
+            false if Arc::ptr_eq(&moment.base, &moment.catalog) => Arc::clone(&self.base),
+            false => Arc::new(self.merged((&moment.base, &moment.catalog), &self.base)?),
+        };
+        Ok(())
+    }
+
+    /// Whom to wait for after a conflict before trying the same again; `None` where that is of no use.
+    pub fn take_blocker(&mut self) -> Option<Blocker> {
+        let blocker = self.hot.as_mut().and_then(forebay_hot::Transaction::take_blocker);
+        blocker.or(self.blocker.take())
+    }
+
+    /// Its name among those who wait for each other; `None` where it has written nothing that others may wait for.
+    pub fn writer(&self) -> Option<TransactionId> {
+        self.hot.as_ref().filter(|writes| !writes.is_read_only()).map(forebay_hot::Transaction::id)
     }
 
     /// Adds a hot row with a value for each column; its number.
@@ -59,11 +94,8 @@ impl Transaction {
         let others = indexes.others();
         let writes = self.hot_writes();
         let row = rows.insert(writes, cells)?;
-        let enter = |index: &KeyIndex| match key_in(index, |column| cells[column]) {
-            Some(key) => index.insert(writes.view(), &key, row),
-            None => Ok(()),
-        };
-        let entered = indexes.keys.iter().try_for_each(enter);
+        let keys = indexes.keys.iter().filter_map(|index| Some((index, key_in(index, |column| cells[column])?)));
+        let entered = { keys }.try_for_each(|(index, key)| enter(index, writes, &key, row));
         match entered {
             Ok(()) => others.iter().for_each(|index| index.add(&index.key_of(|column| cells[column]), row)),
             Err(_) => drop(rows.delete(writes, row)?),
@@ -98,7 +130,7 @@ impl Transaction {
         let mut entered = Ok(());
         if let Some(values) = read_row(rows, writes.view(), row)?.filter(|_| is_there) {
             let keys = changed.iter().filter_map(|index| Some((index, key_in(index, |column| values.cell(column))?)));
-            entered = { keys }.try_for_each(|(index, key)| index.insert(writes.view(), &key, row));
+            entered = { keys }.try_for_each(|(index, key)| enter(index, writes, &key, row));
             changed_others.for_each(|index| index.add(&index.key_of(|column| values.cell(column)), row));
         }
         if entered.is_err() {
@@ -187,7 +219,7 @@ impl Transaction {
         hot.rows.get(self.hot_view(), row, columns, out)
     }
 
-    /// Puts the hot rows of a table that it sees into a segment, behind all others.
+    /// Puts the hot rows of a table that it sees into segments, where they are.
     ///
     /// # Errors
     /// `Conflict` where another transaction has changed one of them; those of writing.
@@ -204,15 +236,34 @@ impl Transaction {
         let Some(hot) = self.working.hot.hot_rows(id).filter(|hot| hot.fits(&table)).cloned() else { return Ok(()) };
         let rows = &hot.rows;
         let store = Store::internal(&self.inner);
+        let mut sealed = Vec::new();
         let writes = self.hot_writes();
-        let writer = |columns| store.segment_writer(columns);
-        let Some((sealed, ids)) = frozen(rows, writes.view(), &table, chunks, writer)? else { return Ok(()) };
-        for row in ids {
-            rows.delete(writes, row)?;
+        // Rows between which others lie come into segments of their own.
+        let are_neighbours = |one: &u32, next: &u32| {
+            let (one, next) = (place_of_chunk(*one), place_of_chunk(*next));
+            !table.segments.places().any(|(place, _)| one < place && place < next)
+        };
+        for chunks in chunks.chunk_by(are_neighbours) {
+            let writer = |columns| store.segment_writer(columns);
+            let Some((segment, ids)) = frozen(rows, writes.view(), &table, chunks, writer)? else { continue };
+            for row in ids {
+                rows.delete(writes, row)?;
+            }
+            sealed.push((place_of_chunk(chunks[0]), segment));
+        }
+        if sealed.is_empty() {
+            return Ok(());
         }
         self.see_hot(&hot);
-        self.snapshot_mut(id)?.append([Arc::clone(sealed.segment())]);
+        let snapshot = self.snapshot_mut(id)?;
+        sealed.iter().for_each(|(place, sealed)| snapshot.insert(*place, vec![Arc::clone(sealed.segment())]));
         Ok(())
+    }
+
+    /// Where segments come that are added to a table now: behind its hot rows, and before those that come later.
+    pub(super) fn place_behind_hot(&self, id: TableId) -> u64 {
+        let known = self.inner.hot.known(id);
+        known.map_or(0, |hot| before_chunk(hot.rows.close_last()))
     }
 
     /// Deletes one row of a segment, which is there: as a change of hot rows, not of the catalog.
@@ -286,6 +337,15 @@ impl Transaction {
         Ok(())
     }
 
+    /// The numbers of hot rows that are these rows of a segment of a table with its hot rows.
+    ///
+    /// # Errors
+    /// `Conflict` where the segment is not one of what it sees; those of reading footers.
+    pub fn rows_of_version(&self, id: TableId, deleted: &Deleted) -> Result<Vec<RowId>> {
+        let known = self.table(id)?;
+        self.rows_of_image(id, there(known, deleted.segment)?, Some(&deleted.rows))
+    }
+
     /// The numbers of hot rows that are these rows of a segment of the table as it is seen; of all of its rows where none are named.
     pub(super) fn rows_of_image(&self, id: TableId, image: &Segment, rows: Option<&DeletedRows>) -> Result<Vec<RowId>> {
         let found = self.working.hot.images(self.stored_table(id)?).find(|(segment, _)| *segment == image.id());
@@ -300,6 +360,26 @@ impl Transaction {
         });
         let ids: Option<Vec<RowId>> = places.map(|place| ids.get(place).copied()).collect();
         ids.ok_or_else(|| Error::internal(format!("{} does not have all of these rows", image.path())))
+    }
+
+    /// An error where another transaction, which has not ended, has deleted rows one by one of segments that are to be replaced, or rows that are to
+    /// be deleted.
+    pub(super) fn check_nobody_deletes(&mut self, id: TableId, changes: &RowChanges) -> Result<()> {
+        let Some(hot) = self.inner.hot.known(id) else { return Ok(()) };
+        let replaced: BTreeSet<SegmentId> =
+            changes.replaced.iter().flat_map(|(old, _)| old).map(|version| version.id).collect();
+        let is_changed = |(segment, block, row): (SegmentId, u32, u16)| {
+            let is_deleted = |(deleted, _): &(Deleted, Vec<_>)| {
+                deleted.segment.id == segment
+                    && deleted.rows.of_block(block).is_some_and(|rows| rows.contains(row.into()))
+            };
+            replaced.contains(&segment) || changes.deleted.iter().any(is_deleted)
+        };
+        let Some(blocker) = hot.deletions.pending(self.hot_view(), is_changed) else { return Ok(()) };
+        self.hot_writes().blocked_by(Some(blocker));
+        let message =
+            format!("rows of table {} are being changed by another transaction", self.stored_table(id)?.full_name());
+        Err(Error::new(ErrorKind::Conflict, message).hint("Run the transaction again"))
     }
 
     /// Deletes hot rows that were seen.
@@ -389,15 +469,13 @@ impl Transaction {
     }
 
     /// Whether rows of a table can be looked for and written by key: it has no projections, and the columns and keys that it had when the
-    /// transaction began.
+    /// transaction began, whatever they are called now.
     pub fn takes_hot_rows(&self, id: TableId) -> bool {
         self.working.objects.tables.get(&id).is_some_and(|table| self.may_have_hot_rows(table))
     }
 
     fn may_have_hot_rows(&self, table: &Arc<TableSnapshot>) -> bool {
-        let has_same = |before: &Arc<TableSnapshot>| {
-            Arc::ptr_eq(before, table) || before.columns == table.columns && before.constraints == table.constraints
-        };
+        let has_same = |before: &Arc<TableSnapshot>| Arc::ptr_eq(before, table) || has_same_values(before, table);
         table.projections.is_empty() && self.base.objects.tables.get(&table.id).is_some_and(has_same)
     }
 

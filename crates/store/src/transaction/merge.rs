@@ -18,8 +18,8 @@ use crate::catalog::{
 };
 use crate::fact::Fact;
 use crate::projection::Projection;
-use crate::segment::{Deleted, SegmentVersion};
-use crate::segment_list::SegmentList;
+use crate::segment::{Deleted, Segment, SegmentVersion};
+use crate::segment_list::{SegmentList, is_of_chunk};
 use crate::sequence::Sequence;
 use crate::table_snapshot::TableSnapshot;
 
@@ -144,10 +144,15 @@ fn merged_table((base, own, now): Versions<'_, Arc<TableSnapshot>>) -> Result<Ar
     }
     for (gone, come) in base.segments.changes_to(&own.segments) {
         check_there(&now.segments, &gone, &what)?;
+        // What has become of hot rows stays where these were.
+        let place = |segment: &Arc<Segment>| own.segments.place_of(segment.id()).unwrap_or_default();
+        let (of_chunks, others): (Vec<_>, Vec<_>) = come.into_iter().partition(|segment| is_of_chunk(place(segment)));
         match gone.is_empty() {
-            true => merged.append(come),
-            false => merged.edit().segments.replace(&gone, come),
+            true if others.is_empty() => {}
+            true => merged.append(place(&others[0]), others),
+            false => merged.edit().segments.replace(&gone, others),
         }
+        of_chunks.into_iter().for_each(|segment| merged.insert(place(&segment), vec![segment]));
     }
     for copy in merged.projections_mut() {
         for (gone, come) in find(base, copy).changes_to(&find(own, copy)) {

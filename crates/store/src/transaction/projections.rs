@@ -150,6 +150,7 @@ impl Transaction {
         if changes.replaced.iter().any(|(old, _)| !old.is_empty()) || !changes.deleted.is_empty() {
             self.mark_deletions(id)?;
         }
+        self.check_nobody_deletes(id, &changes)?;
         // Whoever changes no hot rows needs no segment of them.
         let versions = changes.replaced.iter().flat_map(|(old, _)| old).copied();
         let mut versions = versions.chain(changes.deleted.iter().map(|(deleted, _)| deleted.segment));
@@ -168,22 +169,30 @@ impl Transaction {
         }
         let replaced = replaced
             .into_iter()
-            .map(|(old, new)| Ok((self.without_images(id, &known, old, &mut hot_rows)?, new)))
+            .map(|(old, new)| {
+                let place = first_place(&known.segments, &old);
+                Ok((place, self.without_images(id, &known, old, &mut hot_rows)?, new))
+            })
             .collect::<Result<Vec<_>>>()?;
         self.delete_seen(id, &hot_rows)?;
+        let adds = !behind.is_empty() || replaced.iter().any(|(place, _, new)| place.is_none() && !new.is_empty());
+        let least = if adds { self.place_behind_hot(id) } else { 0 };
         let snapshot = self.snapshot_mut(id)?;
         for (Deleted { segment, rows }, instead) in deleted {
             there(&known, segment)?;
             snapshot.edit().segments.delete(segment.id, &rows)?;
             behind.extend(instead);
         }
-        for (old, new) in replaced.into_iter().chain([(Vec::new(), behind)]) {
+        for (place, old, new) in replaced.into_iter().chain([(None, Vec::new(), behind)]) {
             check_there(&known, &known.segments, &old)?;
             known.check_segments(&new, None)?;
             let new = new.into_iter().map(|sealed| sealed.segment);
-            match old.is_empty() {
-                true => snapshot.append(new),
-                false => snapshot.edit().segments.replace(&old, new.collect()),
+            match place {
+                None => snapshot.append(least, new),
+                Some(place) => {
+                    snapshot.edit().segments.remove(&old);
+                    snapshot.insert(place, new.collect());
+                }
             }
         }
         for (projection, (old, new)) in snapshot.projections_mut().iter_mut().zip(copies.into_values()) {
@@ -226,10 +235,12 @@ impl Transaction {
         if copy == ProjectionId::TABLE {
             check_there(&known, &known.segments, old)?;
             known.check_segments(&new, None)?;
-            let mut hot_rows = Vec::new();
+            let (mut hot_rows, place) = (Vec::new(), first_place(&known.segments, old));
             let old = self.without_images(id, &known, old.to_vec(), &mut hot_rows)?;
             self.delete_seen(id, &hot_rows)?;
-            self.table_mut(id)?.segments.replace(&old, new_segments());
+            let segments = &mut self.table_mut(id)?.segments;
+            segments.remove(&old);
+            segments.insert(place.unwrap_or(u64::MAX), new_segments());
         } else {
             let projections = self.snapshot_mut(id)?.projections_mut();
             let found = projections.iter_mut().find(|projection| projection.definition.id == copy);
@@ -347,6 +358,11 @@ impl Transaction {
     }
 }
 
+/// The place of the first of these segments of a table as it is seen, with its hot rows.
+fn first_place(segments: &SegmentList, of: &[SegmentVersion]) -> Option<u64> {
+    of.iter().filter_map(|version| segments.place_of(version.id)).min()
+}
+
 /// Whether a segment is one of hot rows, which no catalog has.
 fn is_image(version: SegmentVersion) -> bool {
     version.id.0 >= FIRST_IMAGE
@@ -366,7 +382,7 @@ pub(super) fn check_rows(table: &Table) -> Result<()> {
 }
 
 /// The segment of a table of which somebody has read this version.
-fn there(table: &Table, version: SegmentVersion) -> Result<&Arc<Segment>> {
+pub(super) fn there(table: &Table, version: SegmentVersion) -> Result<&Arc<Segment>> {
     check_there(table, &table.segments, &[version])?;
     table.segments.find(version.id).ok_or_else(|| Error::internal("a segment is there and not"))
 }

@@ -201,7 +201,7 @@ pub(crate) fn step(store: &Store, random: &mut Random, known: &mut Knowledge) ->
             beside.change_rows(id(&table), vec![(Vec::new(), sealed)], copies)?;
             let before = beside.moment();
             beside.drop_table(id(&table))?;
-            beside.return_to(&before);
+            beside.return_to(&before).expect("nothing is in the way");
             beside.create_view("main", "of several", &fresh, true)?;
             let (sealed, copies) = (write(store, &theirs)?, write_copies(store, &of(&table), &theirs, false)?);
             let mut alone = store.begin()?;
@@ -274,7 +274,7 @@ pub(crate) fn step(store: &Store, random: &mut Random, known: &mut Knowledge) ->
             if random.below(3) == 0 {
                 let moment = transaction.moment();
                 change_hot(&mut transaction, table.id, random, (&mut rows, &mut hot.clone()))?;
-                transaction.return_to(&moment);
+                transaction.return_to(&moment).expect("nothing is in the way");
                 change_hot(&mut transaction, table.id, random, (&mut rows, hot))?;
             }
             if hot.is_empty() {
