@@ -1,10 +1,12 @@
-//! TPC-C (revision 5.11): an order-entry database that terminals change, each through a session and prepared statements as a program
+//! TPC-C (revision 5.11): an order-entry database that terminals change, each through a connection and prepared statements as a program
 //! would, or by calls of procedures in Rust. Nobody waits between transactions, and nobody audits: rates are transactions a second, never tpmC.
 //!
 //! The data of clause 4.3, the five transactions of clause 2 in their shares, and the twelve consistency conditions of clause 3.3.2,
-//! which are checked when the terminals are done. Must not know: command lines.
+//! which are checked when the terminals are done. Other databases than Forebay run the same transactions where they implement
+//! [`Connection`]. Must not know: command lines, which other databases there are.
 
 mod calls;
+mod connection;
 mod delivery;
 mod new_order;
 mod order_status;
@@ -12,27 +14,33 @@ mod payment;
 mod population;
 mod procedure;
 mod random;
-mod rows;
+mod statements;
 mod stock_level;
+mod tally;
 mod terminal;
 
 use std::fs;
 use std::io::Write;
 use std::num::NonZeroU32;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use forebay::units::format_count;
 use forebay::{Database, Error, Options, Result, Session};
 use serde_json::json;
 
 use crate::measure::run_sql;
-use crate::report::{Columns, line};
-use terminal::{Kind, Tally, Terminal};
+use crate::report::line;
+use calls::Calls;
+use statements::Statements;
+use terminal::{Progress, Terminal};
 
-/// One query for each of the clauses 3.3.2.1 to 3.3.2.12.
+pub use connection::{Access, Connection, Param, Rows};
+pub use population::{SCHEMA, TABLES, prepare};
+pub use tally::Outcome;
+pub use terminal::Schedule;
+
+/// One query for each of the clauses 3.3.2.1 to 3.3.2.12: the rows that break it.
 const CONDITIONS: &str = include_str!("../queries/tpcc/conditions.sql");
 
 /// What to run.
@@ -70,23 +78,37 @@ pub fn bench_tpcc(options: &TpccOptions, out: &mut dyn Write) -> Result<()> {
         ..Options::default()
     };
     let database = Database::open(&options.database, &open)?;
-    population::prepare(&session(&database, options)?, options.warehouses, out)?;
-    let terminals = format!(
-        "{} over {} for {} s, by {}:",
-        counted(options.clients as u64, "terminal"),
-        counted(options.warehouses.get().into(), "warehouse"),
-        options.duration.as_secs_f64(),
-        if options.procedures { "procedures in Rust" } else { "prepared statements" }
-    );
-    line(out, &terminals)?;
-    let (tally, seconds) = work(&database, options)?;
-    report(&tally, seconds, out)?;
+    let session = set_up(&database, options)?;
+    prepare(&session, options.warehouses, out)?;
+    line(out, &options.work())?;
+    let schedule = Schedule { duration: Some(options.duration), ..Schedule::default() };
+    let outcome = match options.procedures {
+        true => by_calls(&database, options, &schedule)?,
+        false => {
+            let sessions = (0..options.clients).map(|_| set_up(&database, options)).collect::<Result<_>>()?;
+            by_statements(sessions, options.warehouses, &schedule)?
+        }
+    };
+    outcome.report(out)?;
     if let Some(path) = &options.json {
-        let text = format!("{:#}\n", record(options, &tally, seconds));
+        let text = format!("{:#}\n", record(options, &outcome));
         fs::write(path, text).map_err(|e| Error::io(format!("write {}", path.display()), &e))?;
     }
-    check(&database.session())?;
+    check(&session)?;
     line(out, "The twelve consistency conditions hold.")
+}
+
+impl TpccOptions {
+    /// What the terminals do, before a table of what they did.
+    fn work(&self) -> String {
+        format!(
+            "{} over {} for {} s, by {}:",
+            counted(self.clients as u64, "terminal"),
+            counted(self.warehouses.get().into(), "warehouse"),
+            self.duration.as_secs_f64(),
+            if self.procedures { "procedures in Rust" } else { "prepared statements" }
+        )
+    }
 }
 
 fn counted(count: u64, of_what: &str) -> String {
@@ -94,7 +116,7 @@ fn counted(count: u64, of_what: &str) -> String {
 }
 
 /// A session under the settings.
-fn session(database: &Database, options: &TpccOptions) -> Result<Session> {
+fn set_up(database: &Database, options: &TpccOptions) -> Result<Session> {
     let session = database.session();
     for setting in &options.settings {
         run_sql(&session, &format!("SET {setting}"))?;
@@ -102,106 +124,69 @@ fn session(database: &Database, options: &TpccOptions) -> Result<Session> {
     Ok(session)
 }
 
-/// All terminals at once; what they did, and the seconds that it took.
-fn work(database: &Database, options: &TpccOptions) -> Result<(Tally, f64)> {
-    let is_over = AtomicBool::new(false);
-    let terminals = (0..options.clients)
-        .map(|client| {
-            let session = session(database, options)?;
-            match options.procedures {
-                true => Terminal::calling(database, session.durability(), client, options.warehouses),
-                false => Terminal::new(session, client, options.warehouses),
-            }
-        })
-        .collect::<Result<Vec<_>>>()?;
-    let started = Instant::now();
-    let tally = thread::scope(|scope| {
-        let is_over = &is_over;
-        let workers: Vec<_> = terminals
-            .into_iter()
-            .map(|terminal| {
-                scope.spawn(move || {
-                    let tally = terminal.work(started + options.duration, is_over);
-                    // One that fails ends all.
-                    if tally.is_err() {
-                        is_over.store(true, Ordering::Relaxed);
-                    }
-                    tally
-                })
-            })
-            .collect();
-        let mut all = Tally::default();
-        for worker in workers {
-            all.add(worker.join().unwrap_or_else(|_| Err(Error::internal("a terminal panicked")))?);
-        }
-        Ok::<_, Error>(all)
-    })?;
-    Ok((tally, started.elapsed().as_secs_f64()))
+/// Terminals that run procedures in Rust.
+fn by_calls(database: &Database, options: &TpccOptions, schedule: &Schedule) -> Result<Outcome> {
+    let durability = set_up(database, options)?.durability();
+    let terminal = |client| Ok(Terminal::new(Calls::new(database, durability)?, client, options.warehouses));
+    let terminals = (0..options.clients).map(terminal).collect::<Result<_>>()?;
+    terminal::work(terminals, schedule, &Progress::default())
 }
 
-fn report(tally: &Tally, seconds: f64, out: &mut dyn Write) -> Result<()> {
-    let columns = Columns::new(&[14, 12, 12, 12, 12, 12, 12]);
-    line(out, "")?;
-    line(out, &columns.row(&["transaction", "done", "conflicts", "median", "90 %", "99 %", "slowest"]))?;
-    line(out, &columns.rule())?;
-    for kind in Kind::ALL {
-        let done = tally.of(kind);
-        let at =
-            |share: f64| done.quantile(share).map_or_else(String::new, |seconds| format!("{:.3} ms", seconds * 1e3));
-        let (count, conflicts) = (format_count(done.count()), format_count(done.conflicts));
-        line(out, &columns.row(&[kind.name(), &count, &conflicts, &at(0.5), &at(0.9), &at(0.99), &at(1.0)]))?;
-    }
-    let all = tally.count();
-    let rate = all as f64 / seconds;
-    let rolled_back = format_count(tally.rolled_back);
-    line(out, "")?;
-    line(
-        out,
-        &format!(
-            "{} transactions, {rate:.1} tx/s, unaudited; {rolled_back} rolled back as they should be",
-            format_count(all)
-        ),
-    )
+/// Has terminals work at once by prepared statements, each through a connection of its own.
+///
+/// # Errors
+/// A transaction that fails other than by a conflict.
+pub fn by_statements<C>(connections: Vec<C>, warehouses: NonZeroU32, schedule: &Schedule) -> Result<Outcome>
+where
+    C: Connection + Send,
+    C::Statement: Send,
+{
+    by_statements_until(connections, warehouses, schedule, &Progress::default())
 }
 
-fn record(options: &TpccOptions, tally: &Tally, seconds: f64) -> serde_json::Value {
-    let of = |kind: Kind| {
-        let done = tally.of(kind);
-        json!({
-            "name": kind.name(),
-            "count": done.count(),
-            "conflicts": done.conflicts,
-            "median_s": done.quantile(0.5),
-            "p90_s": done.quantile(0.9),
-            "p99_s": done.quantile(0.99),
-            "max_s": done.quantile(1.0),
-        })
-    };
+/// As [`by_statements`], but no longer than until somebody says that it is over.
+fn by_statements_until<C>(
+    connections: Vec<C>,
+    warehouses: NonZeroU32,
+    schedule: &Schedule,
+    progress: &Progress,
+) -> Result<Outcome>
+where
+    C: Connection + Send,
+    C::Statement: Send,
+{
+    let prepared = connections.into_iter().map(Statements::prepare).collect::<Result<Vec<_>>>()?;
+    let terminals = prepared.into_iter().enumerate();
+    let terminals = terminals.map(|(client, own)| Terminal::new(own, client, warehouses)).collect();
+    terminal::work(terminals, schedule, progress)
+}
+
+fn record(options: &TpccOptions, outcome: &Outcome) -> serde_json::Value {
     json!({
         "benchmark": "tpcc",
         "warehouses": options.warehouses,
         "clients": options.clients,
         "procedures": options.procedures,
         "settings": options.settings,
-        "seconds": seconds,
-        "transactions_per_second": tally.count() as f64 / seconds,
-        "rolled_back": tally.rolled_back,
-        "transactions": Kind::ALL.map(of),
+        "seconds": outcome.seconds,
+        "transactions_per_second": outcome.rate(),
+        "rolled_back": outcome.tally.rolled_back,
+        "transactions": outcome.transactions(),
     })
 }
 
-/// Asks every condition.
+/// Asks the twelve consistency conditions.
 ///
 /// # Errors
 /// The first condition that some rows break: its clause, and how many.
-fn check(session: &Session) -> Result<()> {
-    for (place, condition) in session.statements(CONDITIONS)?.iter().enumerate() {
-        let (found, _) = run_sql(session, &condition.text)?;
-        if found.rows > 0 {
+pub fn check<C: Connection>(connection: &C) -> Result<()> {
+    for (place, condition) in CONDITIONS.split_inclusive(';').filter(|text| text.contains(';')).enumerate() {
+        let found = connection.count_rows(condition)?;
+        if found > 0 {
             let clause = place + 1;
             return Err(Error::internal(format!(
                 "consistency condition {clause} of TPC-C (clause 3.3.2.{clause}) does not hold: {} break it",
-                counted(found.rows, "row")
+                counted(found, "row")
             )));
         }
     }

@@ -56,7 +56,7 @@ LEFT JOIN (SELECT h_c_w_id, h_c_d_id, h_c_id, sum(h_amount) AS paid FROM history
     ON h_c_w_id = c_w_id AND h_c_d_id = c_d_id AND h_c_id = c_id
 WHERE c_balance <> coalesce(delivered, 0) - coalesce(paid, 0);
 
--- As the population leaves it the difference is 2,100; each delivery adds one, and counts for its customer.
+-- As the population leaves it the difference is 2,100. Each delivery adds one, and counts for its customer.
 SELECT d_w_id, d_id, order_count, new_order_count, deliveries
 FROM district
 JOIN (SELECT o_w_id, o_d_id, count(*) AS order_count FROM orders GROUP BY o_w_id, o_d_id)

@@ -5,8 +5,9 @@
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use forebay::keyed::{Cell, Row, Table, Transaction};
-use forebay::{Error, Result};
+use forebay::{Database, Durability, Error, Result};
 
+use super::connection::missing;
 use super::delivery;
 use super::new_order;
 use super::order_status;
@@ -14,6 +15,7 @@ use super::payment;
 use super::procedure::{CustomerInput, Ending, middle};
 use super::random::DISTRICTS;
 use super::stock_level;
+use super::terminal::Run;
 
 /// Orders that stock level looks at.
 const ORDERS: i32 = 20;
@@ -21,8 +23,55 @@ const ORDERS: i32 = 20;
 /// Bytes that are kept of what is noted of a customer (clause 2.5.2.2).
 const DATA_BYTES: usize = 500;
 
+/// What runs a terminal's transactions by calls.
+pub(super) struct Calls {
+    database: Database,
+    tables: Tables,
+    durability: Durability,
+}
+
+impl Calls {
+    /// Commits are acknowledged as `durability` says.
+    pub(super) fn new(database: &Database, durability: Durability) -> Result<Self> {
+        Ok(Self { database: database.clone(), tables: Tables::of(&database.transaction()?)?, durability })
+    }
+
+    fn run(&self, procedure: impl FnOnce(&Tables, &mut Transaction) -> Result<Ending>) -> Result<Ending> {
+        let mut transaction = self.database.transaction()?;
+        transaction.set_durability(self.durability);
+        let ending = procedure(&self.tables, &mut transaction)?;
+        match ending {
+            Ending::Commit => transaction.commit()?,
+            Ending::RollBack => transaction.roll_back(),
+        }
+        Ok(ending)
+    }
+}
+
+impl Run for Calls {
+    fn new_order(&self, input: &new_order::Input) -> Result<Ending> {
+        self.run(|tables, transaction| tables.new_order(transaction, input))
+    }
+
+    fn payment(&self, input: &payment::Input) -> Result<Ending> {
+        self.run(|tables, transaction| tables.payment(transaction, input))
+    }
+
+    fn order_status(&self, input: &order_status::Input) -> Result<Ending> {
+        self.run(|tables, transaction| tables.order_status(transaction, input))
+    }
+
+    fn delivery(&self, input: &delivery::Input) -> Result<Ending> {
+        self.run(|tables, transaction| tables.delivery(transaction, input))
+    }
+
+    fn stock_level(&self, input: &stock_level::Input) -> Result<Ending> {
+        self.run(|tables, transaction| tables.stock_level(transaction, input))
+    }
+}
+
 /// A table, and the positions of those of its columns that transactions name.
-pub(super) struct Columns<const N: usize> {
+struct Columns<const N: usize> {
     table: Table,
     at: [usize; N],
 }
@@ -39,7 +88,7 @@ impl<const N: usize> Columns<N> {
 }
 
 /// The tables.
-pub(super) struct Tables {
+struct Tables {
     /// Name, tax, year to date.
     warehouse: Columns<3>,
     /// Name, tax, year to date, next order.
@@ -62,7 +111,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    pub(super) fn of(t: &Transaction) -> Result<Self> {
+    fn of(t: &Transaction) -> Result<Self> {
         let stock = Columns::of(t, "stock", ["s_quantity", "s_ytd", "s_order_cnt", "s_remote_cnt"])?;
         let info = |district: i32| stock.table.column(&format!("s_dist_{district:02}"));
         Ok(Self {
@@ -92,7 +141,7 @@ impl Tables {
         })
     }
 
-    pub(super) fn new_order(&self, t: &mut Transaction, input: &new_order::Input) -> Result<Ending> {
+    fn new_order(&self, t: &mut Transaction, input: &new_order::Input) -> Result<Ending> {
         let mut row = Row::default();
         let (warehouse, district) = (int(input.warehouse), int(input.district));
         let [_, tax, _] = self.warehouse.at;
@@ -146,7 +195,7 @@ impl Tables {
         Ok(Ending::Commit)
     }
 
-    pub(super) fn payment(&self, t: &mut Transaction, input: &payment::Input) -> Result<Ending> {
+    fn payment(&self, t: &mut Transaction, input: &payment::Input) -> Result<Ending> {
         let mut row = Row::default();
         let (warehouse, district, cents) = (int(input.warehouse), int(input.district), i64::from(input.cents));
         let [name, _, year] = self.warehouse.at;
@@ -194,7 +243,7 @@ impl Tables {
         Ok(Ending::Commit)
     }
 
-    pub(super) fn order_status(&self, t: &mut Transaction, input: &order_status::Input) -> Result<Ending> {
+    fn order_status(&self, t: &mut Transaction, input: &order_status::Input) -> Result<Ending> {
         let mut row = Row::default();
         let place = [int(input.warehouse), int(input.district)];
         let customer = self.customer(t, place, &input.customer)?;
@@ -218,7 +267,7 @@ impl Tables {
         }
     }
 
-    pub(super) fn delivery(&self, t: &mut Transaction, input: &delivery::Input) -> Result<Ending> {
+    fn delivery(&self, t: &mut Transaction, input: &delivery::Input) -> Result<Ending> {
         let mut row = Row::default();
         for district in 1..=DISTRICTS {
             let place = [int(input.warehouse), int(district)];
@@ -254,7 +303,7 @@ impl Tables {
         Ok(Ending::Commit)
     }
 
-    pub(super) fn stock_level(&self, t: &mut Transaction, input: &stock_level::Input) -> Result<Ending> {
+    fn stock_level(&self, t: &mut Transaction, input: &stock_level::Input) -> Result<Ending> {
         let mut row = Row::default();
         let place = [int(input.warehouse), int(input.district)];
         let [.., next] = self.district.at;
@@ -328,8 +377,4 @@ fn now() -> Cell<'static> {
 
 fn found(is_found: bool) -> Result<()> {
     if is_found { Ok(()) } else { Err(missing()) }
-}
-
-fn missing() -> Error {
-    Error::internal("TPC-C misses a row")
 }

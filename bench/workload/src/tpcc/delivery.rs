@@ -1,23 +1,23 @@
 //! The oldest order of each district is delivered (TPC-C, clause 2.7), at once instead of from a queue.
 
-use forebay::{Params, Prepared, Result, Session, Value};
+use forebay::Result;
 
-use super::procedure::{Ending, Place, Procedure};
+use super::connection::{Access, Connection, Param, Rows, integer};
+use super::procedure::{Draw, Ending, Place, Procedure};
 use super::random::DISTRICTS;
-use super::rows::execute;
 use crate::random::RowRandom;
 
 /// Digits of the sum of an order's amounts, two of them behind the point.
 const SUM_DIGITS: u8 = 12;
 
-pub(super) struct Delivery {
-    oldest: Prepared,
-    delivered: Prepared,
-    customer: Prepared,
-    carried: Prepared,
-    lines: Prepared,
-    amount: Prepared,
-    owed: Prepared,
+pub(super) struct Delivery<C: Connection> {
+    oldest: C::Statement,
+    delivered: C::Statement,
+    customer: C::Statement,
+    carried: C::Statement,
+    lines: C::Statement,
+    amount: C::Statement,
+    owed: C::Statement,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -26,11 +26,19 @@ pub(super) struct Input {
     pub(super) carrier: i32,
 }
 
-impl Procedure for Delivery {
+impl Draw for Input {
+    fn draw(place: Place, random: &mut RowRandom) -> Self {
+        Self { warehouse: place.warehouse, carrier: random.range(1, 10) }
+    }
+}
+
+impl<C: Connection> Procedure<C> for Delivery<C> {
     type Input = Input;
 
-    fn prepare(session: &Session) -> Result<Self> {
-        let prepare = |sql: &str| session.prepare(sql);
+    const ACCESS: Access = Access::Writes;
+
+    fn prepare(connection: &C) -> Result<Self> {
+        let prepare = |sql: &str| connection.prepare(sql);
         Ok(Self {
             oldest: prepare("SELECT min(no_o_id) FROM new_order WHERE no_w_id = $1 AND no_d_id = $2")?,
             delivered: prepare("DELETE FROM new_order WHERE no_w_id = $1 AND no_d_id = $2 AND no_o_id = $3")?,
@@ -51,24 +59,20 @@ impl Procedure for Delivery {
         })
     }
 
-    fn draw(place: Place, random: &mut RowRandom) -> Input {
-        Input { warehouse: place.warehouse, carrier: random.range(1, 10) }
-    }
-
-    fn run(&self, session: &Session, input: &Input) -> Result<Ending> {
+    fn run(&self, connection: &C, input: &Input) -> Result<Ending> {
         for district in 1..=DISTRICTS {
-            let place = || Params::new().push(i64::from(input.warehouse)).push(i64::from(district));
-            let oldest = execute(session, &self.oldest, &place())?.integer_or_null(0, 0)?;
+            let (warehouse, district) = (integer(input.warehouse), integer(district));
+            let oldest = connection.execute(&self.oldest, &[warehouse, district])?.integer_or_null(0, 0)?;
             // A district without new orders is passed over (clause 2.7.4.2).
             let Some(order) = oldest else { continue };
-            let of_order = || place().push(order);
-            execute(session, &self.delivered, &of_order())?;
-            let customer = execute(session, &self.customer, &of_order())?.integer(0, 0)?;
-            execute(session, &self.carried, &of_order().push(i64::from(input.carrier)))?;
-            execute(session, &self.lines, &of_order())?;
-            let amount = execute(session, &self.amount, &of_order())?.unscaled(0, 0)?;
-            let owed = place().push(customer).push(Value::decimal(amount, SUM_DIGITS, 2)?);
-            execute(session, &self.owed, &owed)?;
+            let key = [warehouse, district, integer(order)];
+            connection.execute(&self.delivered, &key)?;
+            let customer = connection.execute(&self.customer, &key)?.integer(0, 0)?;
+            connection.execute(&self.carried, &[key[0], key[1], key[2], integer(input.carrier)])?;
+            connection.execute(&self.lines, &key)?;
+            let cents = connection.execute(&self.amount, &key)?.unscaled(0, 0)?;
+            let amount = Param::Amount { cents, digits: SUM_DIGITS };
+            connection.execute(&self.owed, &[warehouse, district, integer(customer), amount])?;
         }
         Ok(Ending::Commit)
     }

@@ -1,27 +1,27 @@
 //! A customer orders 5 to 15 items (TPC-C, clause 2.4).
 
-use forebay::{Error, Params, Prepared, Result, Session, Value};
+use forebay::{Error, Result};
 
-use super::procedure::{Ending, Place, Procedure};
+use super::connection::{Access, Connection, Param, Rows, integer};
+use super::procedure::{Draw, Ending, Place, Procedure};
 use super::random::{DISTRICTS, ITEMS, customer, happens, item, other_warehouse};
-use super::rows::execute;
 use crate::random::RowRandom;
 
 /// Digits of an order line's amount, two of them behind the point.
 const AMOUNT_DIGITS: u8 = 6;
 
-pub(super) struct NewOrder {
-    warehouse: Prepared,
-    district: Prepared,
-    next_order: Prepared,
-    customer: Prepared,
-    order: Prepared,
-    new_order: Prepared,
-    item: Prepared,
+pub(super) struct NewOrder<C: Connection> {
+    warehouse: C::Statement,
+    district: C::Statement,
+    next_order: C::Statement,
+    customer: C::Statement,
+    order: C::Statement,
+    new_order: C::Statement,
+    item: C::Statement,
     /// By district: each has a column of its own.
-    stock: Vec<Prepared>,
-    take: Prepared,
-    order_line: Prepared,
+    stock: Vec<C::Statement>,
+    take: C::Statement,
+    order_line: C::Statement,
 }
 
 #[derive(Debug, Clone)]
@@ -39,11 +39,33 @@ pub(super) struct Line {
     pub(super) quantity: i32,
 }
 
-impl Procedure for NewOrder {
+impl Draw for Input {
+    fn draw(place: Place, random: &mut RowRandom) -> Self {
+        let line = |random: &mut RowRandom| Line {
+            item: item(random),
+            supply_warehouse: match happens(random, 1) {
+                true => other_warehouse(random, place.warehouse, place.warehouses),
+                false => place.warehouse,
+            },
+            quantity: random.range(1, 10),
+        };
+        let (district, customer) = (random.range(1, DISTRICTS), customer(random));
+        let mut lines: Vec<Line> = (0..random.range(5, 15)).map(|_| line(random)).collect();
+        // One of a hundred users mistypes the last item.
+        if happens(random, 1) {
+            lines.last_mut().expect("five lines or more").item = ITEMS + 1;
+        }
+        Self { warehouse: place.warehouse, district, customer, lines }
+    }
+}
+
+impl<C: Connection> Procedure<C> for NewOrder<C> {
     type Input = Input;
 
-    fn prepare(session: &Session) -> Result<Self> {
-        let prepare = |sql: &str| session.prepare(sql);
+    const ACCESS: Access = Access::Writes;
+
+    fn prepare(connection: &C) -> Result<Self> {
+        let prepare = |sql: &str| connection.prepare(sql);
         let stock = |district: i32| {
             prepare(&format!(
                 "SELECT s_quantity, s_dist_{district:02}, s_data FROM stock WHERE s_w_id = $1 AND s_i_id = $2"
@@ -69,64 +91,37 @@ impl Procedure for NewOrder {
         })
     }
 
-    fn draw(place: Place, random: &mut RowRandom) -> Input {
-        let line = |random: &mut RowRandom| Line {
-            item: item(random),
-            supply_warehouse: match happens(random, 1) {
-                true => other_warehouse(random, place.warehouse, place.warehouses),
-                false => place.warehouse,
-            },
-            quantity: random.range(1, 10),
-        };
-        let (district, customer) = (random.range(1, DISTRICTS), customer(random));
-        let mut lines: Vec<Line> = (0..random.range(5, 15)).map(|_| line(random)).collect();
-        // One of a hundred users mistypes the last item.
-        if happens(random, 1) {
-            lines.last_mut().expect("five lines or more").item = ITEMS + 1;
-        }
-        Input { warehouse: place.warehouse, district, customer, lines }
-    }
-
-    fn run(&self, session: &Session, input: &Input) -> Result<Ending> {
-        let (warehouse, district) = (i64::from(input.warehouse), i64::from(input.district));
-        let place = || Params::new().push(warehouse).push(district);
-        execute(session, &self.warehouse, &Params::new().push(warehouse))?.unscaled(0, 0)?;
-        let order = execute(session, &self.district, &place())?.integer(0, 0)?;
-        execute(session, &self.next_order, &place())?;
-        execute(session, &self.customer, &place().push(i64::from(input.customer)))?.text(0, 1)?;
-        let own = || Params::new().push(order).push(district).push(warehouse);
+    fn run(&self, connection: &C, input: &Input) -> Result<Ending> {
+        let (warehouse, district) = (integer(input.warehouse), integer(input.district));
+        connection.execute(&self.warehouse, &[warehouse])?.unscaled(0, 0)?;
+        let order = connection.execute(&self.district, &[warehouse, district])?.integer(0, 0)?;
+        connection.execute(&self.next_order, &[warehouse, district])?;
+        let customer = integer(input.customer);
+        connection.execute(&self.customer, &[warehouse, district, customer])?.text(0, 1)?;
+        let order = integer(order);
         let is_local = input.lines.iter().all(|line| line.supply_warehouse == input.warehouse);
-        let about = own().push(i64::from(input.customer)).push(input.lines.len() as i64).push(i64::from(is_local));
-        execute(session, &self.order, &about)?;
-        execute(session, &self.new_order, &own())?;
+        let (count, is_local) = (integer(input.lines.len() as i64), integer(is_local));
+        connection.execute(&self.order, &[order, district, warehouse, customer, count, is_local])?;
+        connection.execute(&self.new_order, &[order, district, warehouse])?;
         for (place, line) in input.lines.iter().enumerate() {
-            let item = execute(session, &self.item, &Params::new().push(i64::from(line.item)))?;
-            if item.len() == 0 {
+            let about_item = connection.execute(&self.item, &[integer(line.item)])?;
+            if about_item.is_empty() {
                 return Ok(Ending::RollBack);
             }
-            let (supplier, quantity) = (i64::from(line.supply_warehouse), i64::from(line.quantity));
-            let of_stock = Params::new().push(supplier).push(i64::from(line.item));
+            let (supplier, item, quantity) =
+                (integer(line.supply_warehouse), integer(line.item), i64::from(line.quantity));
             let by_district = self.stock.get(input.district as usize - 1);
             let by_district = by_district.ok_or_else(|| Error::internal("a district of no warehouse"))?;
-            let stock = execute(session, by_district, &of_stock)?;
+            let stock = connection.execute(by_district, &[supplier, item])?;
             let there = stock.integer(0, 0)?;
             let left = if there >= quantity + 10 { there - quantity } else { there - quantity + 91 };
-            let taken = Params::new()
-                .push(left)
-                .push(quantity)
-                .push(i64::from(line.supply_warehouse != input.warehouse))
-                .push(supplier)
-                .push(i64::from(line.item));
-            execute(session, &self.take, &taken)?;
-            let amount = Value::decimal(item.unscaled(0, 0)? * i128::from(quantity), AMOUNT_DIGITS, 2)?;
-            let ordered = own()
-                .push(place as i64 + 1)
-                .push(i64::from(line.item))
-                .push(supplier)
-                .push(quantity)
-                .push(amount)
-                .push(stock.text(0, 1)?);
-            execute(session, &self.order_line, &ordered)?;
+            let is_remote = integer(line.supply_warehouse != input.warehouse);
+            connection.execute(&self.take, &[integer(left), integer(quantity), is_remote, supplier, item])?;
+            let amount = Param::Amount { cents: about_item.unscaled(0, 0)? * quantity, digits: AMOUNT_DIGITS };
+            let info = stock.text(0, 1)?;
+            let (number, quantity) = (integer(place as i64 + 1), integer(quantity));
+            let ordered = [order, district, warehouse, number, item, supplier, quantity, amount, Param::Text(&info)];
+            connection.execute(&self.order_line, &ordered)?;
         }
         Ok(Ending::Commit)
     }

@@ -1,17 +1,17 @@
 //! A customer asks for the last order (TPC-C, clause 2.6).
 
-use forebay::{Error, Params, Prepared, Result, Session};
+use forebay::{Error, Result};
 
-use super::procedure::{CustomerInput, Ending, Place, Procedure, middle};
+use super::connection::{Access, Connection, Param, Rows, integer};
+use super::procedure::{CustomerInput, Draw, Ending, Place, Procedure, middle};
 use super::random::DISTRICTS;
-use super::rows::execute;
 use crate::random::RowRandom;
 
-pub(super) struct OrderStatus {
-    by_id: Prepared,
-    by_name: Prepared,
-    order: Prepared,
-    lines: Prepared,
+pub(super) struct OrderStatus<C: Connection> {
+    by_id: C::Statement,
+    by_name: C::Statement,
+    order: C::Statement,
+    lines: C::Statement,
 }
 
 #[derive(Debug, Clone)]
@@ -21,11 +21,20 @@ pub(super) struct Input {
     pub(super) customer: CustomerInput,
 }
 
-impl Procedure for OrderStatus {
+impl Draw for Input {
+    fn draw(place: Place, random: &mut RowRandom) -> Self {
+        let district = random.range(1, DISTRICTS);
+        Self { warehouse: place.warehouse, district, customer: CustomerInput::draw(random) }
+    }
+}
+
+impl<C: Connection> Procedure<C> for OrderStatus<C> {
     type Input = Input;
 
-    fn prepare(session: &Session) -> Result<Self> {
-        let prepare = |sql: &str| session.prepare(sql);
+    const ACCESS: Access = Access::Reads;
+
+    fn prepare(connection: &C) -> Result<Self> {
+        let prepare = |sql: &str| connection.prepare(sql);
         Ok(Self {
             by_id: prepare(
                 "SELECT c_id, c_balance, c_first, c_middle, c_last FROM customer
@@ -46,22 +55,19 @@ impl Procedure for OrderStatus {
         })
     }
 
-    fn draw(place: Place, random: &mut RowRandom) -> Input {
-        let district = random.range(1, DISTRICTS);
-        Input { warehouse: place.warehouse, district, customer: CustomerInput::draw(random) }
-    }
-
-    fn run(&self, session: &Session, input: &Input) -> Result<Ending> {
-        let place = || Params::new().push(i64::from(input.warehouse)).push(i64::from(input.district));
+    fn run(&self, connection: &C, input: &Input) -> Result<Ending> {
+        let (warehouse, district) = (integer(input.warehouse), integer(input.district));
         let customer = match &input.customer {
-            CustomerInput::Id(id) => execute(session, &self.by_id, &place().push(i64::from(*id)))?.integer(0, 0)?,
+            CustomerInput::Id(id) => {
+                connection.execute(&self.by_id, &[warehouse, district, integer(*id)])?.integer(0, 0)?
+            }
             CustomerInput::LastName(name) => {
-                let named = execute(session, &self.by_name, &place().push(name.as_str()))?;
+                let named = connection.execute(&self.by_name, &[warehouse, district, Param::Text(name)])?;
                 named.integer(middle(named.len()), 0)?
             }
         };
-        let order = execute(session, &self.order, &place().push(customer))?.integer(0, 0)?;
-        let lines = execute(session, &self.lines, &place().push(order))?;
+        let order = connection.execute(&self.order, &[warehouse, district, integer(customer)])?.integer(0, 0)?;
+        let lines = connection.execute(&self.lines, &[warehouse, district, integer(order)])?;
         if lines.len() < 5 {
             return Err(Error::internal(format!("order {order} has {} lines", lines.len())));
         }

@@ -1,25 +1,25 @@
 //! A customer pays (TPC-C, clause 2.5).
 
-use forebay::{Params, Prepared, Result, Session, Value};
+use forebay::Result;
 
-use super::procedure::{CustomerInput, Ending, Place, Procedure, middle};
+use super::connection::{Access, Connection, Param, Rows, integer};
+use super::procedure::{CustomerInput, Draw, Ending, Place, Procedure, middle};
 use super::random::{DISTRICTS, happens, other_warehouse};
-use super::rows::execute;
 use crate::random::RowRandom;
 
 /// Digits of an amount that is paid, two of them behind the point.
 const AMOUNT_DIGITS: u8 = 6;
 
-pub(super) struct Payment {
-    warehouse: Prepared,
-    pay_warehouse: Prepared,
-    district: Prepared,
-    pay_district: Prepared,
-    by_name: Prepared,
-    credit: Prepared,
-    pay: Prepared,
-    pay_with_note: Prepared,
-    history: Prepared,
+pub(super) struct Payment<C: Connection> {
+    warehouse: C::Statement,
+    pay_warehouse: C::Statement,
+    district: C::Statement,
+    pay_district: C::Statement,
+    by_name: C::Statement,
+    credit: C::Statement,
+    pay: C::Statement,
+    pay_with_note: C::Statement,
+    history: C::Statement,
 }
 
 #[derive(Debug, Clone)]
@@ -32,11 +32,27 @@ pub(super) struct Input {
     pub(super) cents: i32,
 }
 
-impl Procedure for Payment {
+impl Draw for Input {
+    fn draw(place: Place, random: &mut RowRandom) -> Self {
+        let district = random.range(1, DISTRICTS);
+        let (customer_warehouse, customer_district) = if happens(random, 85) {
+            (place.warehouse, district)
+        } else {
+            (other_warehouse(random, place.warehouse, place.warehouses), random.range(1, DISTRICTS))
+        };
+        let customer = CustomerInput::draw(random);
+        let cents = random.range(100, 500_000);
+        Self { warehouse: place.warehouse, district, customer_warehouse, customer_district, customer, cents }
+    }
+}
+
+impl<C: Connection> Procedure<C> for Payment<C> {
     type Input = Input;
 
-    fn prepare(session: &Session) -> Result<Self> {
-        let prepare = |sql: &str| session.prepare(sql);
+    const ACCESS: Access = Access::Writes;
+
+    fn prepare(connection: &C) -> Result<Self> {
+        let prepare = |sql: &str| connection.prepare(sql);
         Ok(Self {
             warehouse: prepare(
                 "SELECT w_name, w_street_1, w_street_2, w_city, w_state, w_zip FROM warehouse WHERE w_id = $1",
@@ -69,58 +85,38 @@ impl Procedure for Payment {
         })
     }
 
-    fn draw(place: Place, random: &mut RowRandom) -> Input {
-        let district = random.range(1, DISTRICTS);
-        let (customer_warehouse, customer_district) = if happens(random, 85) {
-            (place.warehouse, district)
-        } else {
-            (other_warehouse(random, place.warehouse, place.warehouses), random.range(1, DISTRICTS))
-        };
-        let customer = CustomerInput::draw(random);
-        let cents = random.range(100, 500_000);
-        Input { warehouse: place.warehouse, district, customer_warehouse, customer_district, customer, cents }
-    }
+    fn run(&self, connection: &C, input: &Input) -> Result<Ending> {
+        let (warehouse, district) = (integer(input.warehouse), integer(input.district));
+        let amount = Param::Amount { cents: input.cents.into(), digits: AMOUNT_DIGITS };
+        connection.execute(&self.pay_warehouse, &[warehouse, amount])?;
+        let about_warehouse = connection.execute(&self.warehouse, &[warehouse])?;
+        connection.execute(&self.pay_district, &[warehouse, district, amount])?;
+        let about_district = connection.execute(&self.district, &[warehouse, district])?;
 
-    fn run(&self, session: &Session, input: &Input) -> Result<Ending> {
-        let (warehouse, district) = (i64::from(input.warehouse), i64::from(input.district));
-        let amount = Value::decimal(input.cents.into(), AMOUNT_DIGITS, 2)?;
-        let of_warehouse = || Params::new().push(warehouse);
-        let of_district = || of_warehouse().push(district);
-        execute(session, &self.pay_warehouse, &of_warehouse().push(amount.clone()))?;
-        let warehouse_name = execute(session, &self.warehouse, &of_warehouse())?.text(0, 0)?;
-        execute(session, &self.pay_district, &of_district().push(amount.clone()))?;
-        let district_name = execute(session, &self.district, &of_district())?.text(0, 0)?;
-
-        let place = || Params::new().push(i64::from(input.customer_warehouse)).push(i64::from(input.customer_district));
+        let of_warehouse = integer(input.customer_warehouse);
+        let of_district = integer(input.customer_district);
         let customer = match &input.customer {
             CustomerInput::Id(id) => i64::from(*id),
             CustomerInput::LastName(name) => {
-                let named = execute(session, &self.by_name, &place().push(name.as_str()))?;
+                let named = connection.execute(&self.by_name, &[of_warehouse, of_district, Param::Text(name)])?;
                 named.integer(middle(named.len()), 0)?
             }
         };
-        let of_customer = || place().push(customer);
-        let credit = execute(session, &self.credit, &of_customer())?.text(0, 0)?;
-        let paid = of_customer().push(amount.clone());
-        if credit == "BC" {
+        let key = [of_warehouse, of_district, integer(customer)];
+        let about_customer = connection.execute(&self.credit, &key)?;
+        if about_customer.text(0, 0)? == "BC" {
             let dollars = f64::from(input.cents) / 100.0;
             let note = format!(
-                "{customer} {} {} {district} {warehouse} {dollars:.2} | ",
-                input.customer_district, input.customer_warehouse
+                "{customer} {} {} {} {} {dollars:.2} | ",
+                input.customer_district, input.customer_warehouse, input.district, input.warehouse
             );
-            execute(session, &self.pay_with_note, &paid.push(note))?;
+            connection.execute(&self.pay_with_note, &[key[0], key[1], key[2], amount, Param::Text(&note)])?;
         } else {
-            execute(session, &self.pay, &paid)?;
+            connection.execute(&self.pay, &[key[0], key[1], key[2], amount])?;
         }
-        let history = Params::new()
-            .push(customer)
-            .push(i64::from(input.customer_district))
-            .push(i64::from(input.customer_warehouse))
-            .push(district)
-            .push(warehouse)
-            .push(amount)
-            .push(format!("{warehouse_name}    {district_name}"));
-        execute(session, &self.history, &history)?;
+        let names = format!("{}    {}", about_warehouse.text(0, 0)?, about_district.text(0, 0)?);
+        let history = [integer(customer), of_district, of_warehouse, district, warehouse, amount, Param::Text(&names)];
+        connection.execute(&self.history, &history)?;
         Ok(Ending::Commit)
     }
 }

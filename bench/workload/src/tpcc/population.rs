@@ -13,14 +13,28 @@ use crate::load::count;
 use crate::measure::run_sql;
 use crate::report::line;
 
-const SCHEMA: &str = include_str!("../../queries/tpcc/schema.sql");
+/// The tables and their indexes, as statements of SQL.
+pub const SCHEMA: &str = include_str!("../../queries/tpcc/schema.sql");
 const POPULATION: &str = include_str!("../../queries/tpcc/population.sql");
 
-/// Makes tables and rows unless they are there.
+/// The tables, each with the columns by which its rows are ordered when it is filled: those of its key, if it has one.
+pub const TABLES: [(&str, &str); 9] = [
+    ("warehouse", "w_id"),
+    ("district", "d_w_id, d_id"),
+    ("customer", "c_w_id, c_d_id, c_id"),
+    ("history", "h_w_id, h_d_id, h_c_id"),
+    ("item", "i_id"),
+    ("stock", "s_w_id, s_i_id"),
+    ("orders", "o_w_id, o_d_id, o_id"),
+    ("new_order", "no_w_id, no_d_id, no_o_id"),
+    ("order_line", "ol_w_id, ol_d_id, ol_o_id, ol_number"),
+];
+
+/// Makes tables and rows unless they are there, and says on `out` what it did.
 ///
 /// # Errors
 /// A database of another number of warehouses, or with tables of the same names.
-pub(super) fn prepare(session: &Session, warehouses: NonZeroU32, out: &mut dyn Write) -> Result<()> {
+pub fn prepare(session: &Session, warehouses: NonZeroU32, out: &mut dyn Write) -> Result<()> {
     match count(session, "warehouse") {
         Ok(found) if found == u64::from(warehouses.get()) => return line(out, "TPC-C is there already; using it."),
         Ok(found) => {

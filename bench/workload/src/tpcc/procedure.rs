@@ -1,7 +1,8 @@
 //! What the five transactions have in common.
 
-use forebay::{Result, Session};
+use forebay::Result;
 
+use super::connection::{Access, Connection};
 use crate::random::RowRandom;
 
 /// Where a terminal stands.
@@ -22,19 +23,21 @@ pub(super) enum Ending {
     RollBack,
 }
 
-/// One of the five transactions, its statements prepared by a session.
-pub(super) trait Procedure {
-    /// What its user enters. If a transaction conflicts with another one it is run again, with the same input.
-    type Input;
+/// What a user enters for a transaction. If a transaction conflicts with another one it is run again, with the same input.
+pub(super) trait Draw {
+    fn draw(place: Place, random: &mut RowRandom) -> Self;
+}
 
-    fn prepare(session: &Session) -> Result<Self>
-    where
-        Self: Sized;
+/// One of the five transactions, its statements prepared by a connection.
+pub(super) trait Procedure<C: Connection>: Sized {
+    type Input: Draw;
 
-    fn draw(place: Place, random: &mut RowRandom) -> Self::Input;
+    const ACCESS: Access;
+
+    fn prepare(connection: &C) -> Result<Self>;
 
     /// Its statements, within a transaction that the caller begins and ends.
-    fn run(&self, session: &Session, input: &Self::Input) -> Result<Ending>;
+    fn run(&self, connection: &C, input: &Self::Input) -> Result<Ending>;
 }
 
 /// A customer, as users enter one.
@@ -56,5 +59,5 @@ impl CustomerInput {
 
 /// The place of the customer that a name stands for, among those of the name in the order of first names (clause 2.5.2.2).
 pub(super) fn middle(customers: usize) -> usize {
-    customers.div_ceil(2) - 1
+    customers.div_ceil(2).saturating_sub(1)
 }

@@ -2,13 +2,14 @@
 
 use forebay::Durability;
 
+use super::tally::{Kind, Tally};
 use super::*;
 use crate::load::count;
 
 fn few() -> Result<(Database, Session)> {
     let database = Database::in_memory(&Options::default())?;
     let session = database.session();
-    population::prepare(&session, NonZeroU32::MIN, &mut Vec::new())?;
+    prepare(&session, NonZeroU32::MIN, &mut Vec::new())?;
     Ok((database, session))
 }
 
@@ -21,8 +22,10 @@ fn the_population_is_that_of_the_specification_and_conditions_hold_after_transac
     assert!((290_000..310_000).contains(&rows("order_line")));
     check(&session).expect("a population without errors");
 
-    let mut terminal = Terminal::new(database.session(), 0, NonZeroU32::MIN).expect("a terminal");
-    let mut calling = Terminal::calling(&database, Durability::Full, 1, NonZeroU32::MIN).expect("a terminal");
+    let statements = Statements::prepare(database.session()).expect("statements");
+    let mut terminal = Terminal::new(statements, 0, NonZeroU32::MIN);
+    let calls = Calls::new(&database, Durability::Full).expect("tables");
+    let mut calling = Terminal::new(calls, 1, NonZeroU32::MIN);
     let mut tally = Tally::default();
     for _ in 0..40 {
         terminal.step(&mut tally).expect("a transaction");
@@ -64,4 +67,9 @@ fn conditions_see_what_breaks_them() {
         run_sql(&session, "ROLLBACK").expect("a rollback");
         assert!(error.contains(&format!("condition {clause} of")), "{statement}: {error}");
     }
+}
+
+#[test]
+fn every_condition_is_a_statement() {
+    assert_eq!(CONDITIONS.matches(';').count(), 12, "also of comments");
 }
