@@ -560,6 +560,16 @@ def transactions(binary, report, directory):
     report.check("TPC-C has no scale factor", None if "tpcc has --warehouses" in refused.stderr else refused.stderr)
     outcome = binary.run("bench", "tpcc", "--db", database, "--warehouses", "2", timeout=300)
     report.check("TPC-C of another size", None if "holds TPC-C with 1 warehouse, not 2" in outcome.stderr else outcome.stderr)
+    figures = os.path.join(directory, "chbench.json")
+    some = ("--query", "q6", "--query", "q1", "--seconds", "1", "--runs", "1", "--json", figures)
+    outcome = binary.run("bench", "chbench", "--db", database, *some, timeout=300)
+    wanted = ("Added suppliers", "beside queries", "Hot rows:", "0 committed before were missed", "The twelve consistency conditions hold.")
+    report.check("CH-benCHmark", fine(outcome, *wanted))
+    with open(figures, encoding="utf-8") as file:
+        names = [query["name"] for query in json.load(file)["queries"]]
+    report.check("figures of the CH-benCHmark", None if names == ["q1", "q6"] else str(names))
+    refused = binary.run("bench", "chbench", "--db", database, "--query", "q23")
+    report.check("a query that is not there", None if 'no query "q23"' in refused.stderr else refused.stderr)
 
 
 def run(options, report):

@@ -278,6 +278,8 @@ pub(crate) enum Measured {
     Datapath,
     /// The transactions of TPC-C.
     Tpcc,
+    /// The transactions of TPC-C, with queries beside them.
+    Chbench,
 }
 
 impl FromStr for Measured {
@@ -289,6 +291,7 @@ impl FromStr for Measured {
             "cache" => Ok(Self::Cache),
             "datapath" => Ok(Self::Datapath),
             "tpcc" | "tpc-c" => Ok(Self::Tpcc),
+            "chbench" | "ch-benchmark" => Ok(Self::Chbench),
             _ => text.parse().map(Self::Queries),
         }
     }
@@ -297,8 +300,8 @@ impl FromStr for Measured {
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// ssb (Star Schema Benchmark), tpch (TPC-H), wide (100 columns of web analytics), taxi (trips of New York's cabs),
-    /// blocks (the experiments of Data Blocks), datapath (those of GOLAP and HippogriffDB), cache (those of HPCache) or tpcc
-    /// (the transactions of TPC-C)
+    /// blocks (the experiments of Data Blocks), datapath (those of GOLAP and HippogriffDB), cache (those of HPCache), tpcc
+    /// (the transactions of TPC-C) or chbench (CH-benCHmark: these transactions and queries beside them)
     pub(crate) benchmark: Measured,
     /// Scale factor [default: 1]
     #[arg(long = "sf", value_name = "N", allow_negative_numbers = true)]
@@ -330,18 +333,21 @@ pub(crate) struct Bench {
     /// Write the plots of blocks, datapath or cache to this folder
     #[arg(long, value_name = "DIR")]
     pub(crate) plots: Option<PathBuf>,
-    /// Warehouses of tpcc, which say how large it is [default: 1]
+    /// Warehouses of tpcc and chbench, which say how large it is [default: 1]
     #[arg(long, value_name = "N")]
     pub(crate) warehouses: Option<NonZeroU32>,
-    /// Terminals of tpcc that work at once [default: 1]
+    /// Terminals of tpcc and chbench that work at once [default: 1]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) clients: Option<usize>,
-    /// How long the terminals of tpcc work [default: 10]
+    /// How long the terminals of tpcc work; those of chbench alone, and beside queries at least [default: 10]
     #[arg(long, value_name = "SECONDS")]
     pub(crate) seconds: Option<NonZeroU32>,
     /// Run the transactions of tpcc as procedures in Rust, not as prepared statements
     #[arg(long)]
     pub(crate) procedures: bool,
+    /// Clients of chbench that run its queries again and again [default: 1]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) streams: Option<usize>,
     /// What runs pipelines besides the CPU: auto, cpu, gpu or emulated; floors are those of its memory and its link
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
@@ -368,12 +374,11 @@ impl Bench {
     /// Refuses options that say nothing together.
     fn check(&self) -> Result<(), clap::Error> {
         let measures_queries = matches!(self.benchmark, Measured::Queries(_));
-        let has_terminals =
-            self.warehouses.is_some() || self.clients.is_some() || self.seconds.is_some() || self.procedures;
+        let has_terminals = self.warehouses.is_some() || self.clients.is_some() || self.seconds.is_some();
         let has_experiments = self.plots.is_some() || !self.experiments.is_empty();
         let conflict = match self.benchmark {
-            Measured::Tpcc if self.cold || self.throttle.is_some() => {
-                "--cold and --throttle measure what is read from disk, and tpcc has transactions"
+            Measured::Tpcc | Measured::Chbench if self.cold || self.throttle.is_some() => {
+                "--cold and --throttle measure what is read from disk, and tpcc and chbench have transactions"
             }
             Measured::Tpcc if self.explain || !self.queries.is_empty() || self.device.is_some() => {
                 "--explain, --query and --device are about queries, and tpcc has transactions"
@@ -381,9 +386,19 @@ impl Bench {
             Measured::Tpcc if self.scale_factor.is_some() || self.runs.is_some() => {
                 "--sf and --runs are about queries: tpcc has --warehouses and --seconds"
             }
-            Measured::Tpcc if has_experiments => "--experiment and --plots are for bench blocks, datapath and cache",
+            Measured::Chbench if self.explain || self.device.is_some() => {
+                "--explain and --device are for queries without transactions beside them"
+            }
+            Measured::Chbench if self.scale_factor.is_some() => "chbench has --warehouses instead of --sf",
+            Measured::Chbench if self.procedures => "--procedures is for bench tpcc",
+            Measured::Tpcc | Measured::Chbench if has_experiments => {
+                "--experiment and --plots are for bench blocks, datapath and cache"
+            }
+            Measured::Chbench => return Ok(()),
+            _ if self.streams.is_some() => "--streams is for bench chbench",
             Measured::Tpcc => return Ok(()),
-            _ if has_terminals => "--warehouses, --clients, --seconds and --procedures are for bench tpcc",
+            _ if self.procedures => "--procedures is for bench tpcc",
+            _ if has_terminals => "--warehouses, --clients and --seconds are for bench tpcc and chbench",
             Measured::Blocks if self.cold => "--cold measures queries, and blocks has experiments on data in memory",
             Measured::Datapath if self.cold => "--cold measures queries, and datapath chooses what is cold itself",
             Measured::Cache if self.cold => "--cold measures queries, and cache measures what stays in memory",
@@ -540,6 +555,14 @@ mod tests {
             "forebay bench tpcc --db d --sf 2",
             "forebay bench tpcc --db d --runs 3",
             "forebay bench tpcc --db d --experiment packed",
+            "forebay bench tpcc --db d --streams 2",
+            "forebay bench chbench --db d --cold",
+            "forebay bench chbench --db d --sf 2",
+            "forebay bench chbench --db d --procedures",
+            "forebay bench chbench --db d --streams 0",
+            "forebay bench chbench --db d --explain",
+            "forebay bench chbench --db d --experiment packed",
+            "forebay bench ssb --db d --streams 2",
             "forebay inspect d",
             "forebay inspect d t --sample 0",
             "forebay init",

@@ -12,6 +12,7 @@ use forebay::units::{format_bytes, format_count};
 use forebay::{Error, Result};
 use forebay_workload::blocks::bench_blocks;
 use forebay_workload::caching::bench_cache;
+use forebay_workload::chbench::{ChbenchOptions, bench_chbench};
 use forebay_workload::datapath::bench_datapath;
 use forebay_workload::demo::{DemoOptions, demo};
 use forebay_workload::experiments::ExperimentOptions;
@@ -147,6 +148,22 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
                 procedures: bench_args.procedures,
             };
             with_stdout(|out| bench_tpcc(&options, out))
+        }
+        Measured::Chbench => {
+            let options = ChbenchOptions {
+                warehouses: bench_args.warehouses.unwrap_or(NonZeroU32::MIN),
+                database: bench_args.directory,
+                clients: bench_args.clients.unwrap_or(1),
+                streams: bench_args.streams.unwrap_or(1),
+                duration: Duration::from_secs(bench_args.seconds.map_or(10, NonZeroU32::get).into()),
+                runs,
+                queries: bench_args.queries,
+                settings: bench_args.settings,
+                json: bench_args.json,
+                threads: bench_args.threads,
+                memory_bytes: bench_args.memory,
+            };
+            with_stdout(|out| bench_chbench(&options, out))
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The workloads Forebay is measured with: generators for SSB, TPC-H, a wide table and taxi trips, their queries and tables, the
-//! demonstration and the benchmark runner. Programs call it; it calls nothing but the public API of Forebay, and the
-//! CPU's kernels where those are measured by themselves ([`blocks`]).
+//! transactions of TPC-C, alone and beside queries, the demonstration and the benchmark runner. Programs call it; it calls
+//! nothing but the public API of Forebay, and the CPU's kernels where those are measured by themselves ([`blocks`]).
 //!
 //! Invariants: what is generated depends on benchmark, scale factor and seed alone, never on threads or time; queries
 //! are run through the facade as a user would run them. Must not know: command lines, terminals.
@@ -9,6 +9,7 @@
 mod benchmark;
 pub mod blocks;
 pub mod caching;
+pub mod chbench;
 pub mod datapath;
 pub mod demo;
 pub mod experiments;

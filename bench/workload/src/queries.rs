@@ -1,5 +1,5 @@
 //! The query texts of the benchmarks, ready to run: 13 of SSB, 22 of TPC-H with its validation parameters, 20 of the wide
-//! table, and two of taxi trips with three predicates each.
+//! table, two of taxi trips with three predicates each, and the 22 of the CH-benCHmark.
 //!
 //! Two TPC-H texts use the freedom of the specification (2.2.4.3): q15 has a WITH clause instead of a view, and the row
 //! limits of 2.1.2.9 are LIMIT clauses.
@@ -11,7 +11,7 @@ use crate::benchmark::Benchmark;
 /// A query with its name.
 #[derive(Debug, Clone)]
 pub struct Query {
-    /// `q1.1` to `q4.3` of SSB, `q1` to `q22` of TPC-H, `q1` to `q20` of the wide table, `q1.1` to `q2.3` of taxi trips.
+    /// `q1.1` to `q4.3` of SSB, `q1` to `q22` of TPC-H and of the CH-benCHmark, `q1` to `q20` of the wide table, `q1.1` to `q2.3` of taxi trips.
     pub name: &'static str,
     /// One statement, with its final semicolon.
     pub sql: Cow<'static, str>,
@@ -34,6 +34,10 @@ const WIDE: &[(&str, &str)] = texts!("wide":
     "q1" "q2" "q3" "q4" "q5" "q6" "q7" "q8" "q9" "q10" "q11" "q12" "q13" "q14" "q15" "q16" "q17" "q18" "q19" "q20");
 
 const TAXI: &[(&str, &str)] = texts!("taxi": "q1.1" "q1.2" "q1.3" "q2.1" "q2.2" "q2.3");
+
+const CHBENCH: &[(&str, &str)] = texts!("chbench":
+    "q1" "q2" "q3" "q4" "q5" "q6" "q7" "q8" "q9" "q10" "q11" "q12" "q13" "q14" "q15" "q16" "q17" "q18" "q19" "q20"
+    "q21" "q22");
 
 /// The fraction in the text of q11, which is that of scale factor 1.
 const Q11_FRACTION: &str = "0.0001";
@@ -60,6 +64,11 @@ pub fn queries(benchmark: Benchmark, scale_factor: f64) -> Vec<Query> {
         .collect()
 }
 
+/// The queries of the CH-benCHmark over the tables of TPC-C, suppliers, nations and regions.
+pub fn chbench_queries() -> Vec<Query> {
+    CHBENCH.iter().map(|&(name, text)| Query { name, sql: Cow::Borrowed(text) }).collect()
+}
+
 /// 0.0001 / scale factor without an exponent, so that it stays a decimal.
 fn q11_fraction(scale_factor: f64) -> String {
     let digits = format!("{:.12}", 0.0001 / scale_factor);
@@ -72,10 +81,15 @@ mod tests {
 
     #[test]
     fn every_query_is_one_statement() {
-        for (benchmark, count) in
-            [(Benchmark::Ssb, 13), (Benchmark::Tpch, 22), (Benchmark::Wide, 20), (Benchmark::Taxi, 6)]
-        {
-            let queries = queries(benchmark, 1.0);
+        let of = |benchmark| queries(benchmark, 1.0);
+        let all = [
+            (of(Benchmark::Ssb), 13),
+            (of(Benchmark::Tpch), 22),
+            (of(Benchmark::Wide), 20),
+            (of(Benchmark::Taxi), 6),
+            (chbench_queries(), 22),
+        ];
+        for (queries, count) in all {
             assert_eq!(queries.len(), count);
             for query in queries {
                 assert_eq!(query.sql.matches(';').count(), 1, "{}", query.name);

@@ -33,11 +33,12 @@ use crate::measure::run_sql;
 use crate::report::line;
 use calls::Calls;
 use statements::Statements;
-use terminal::{Progress, Terminal};
+use terminal::Terminal;
 
 pub use connection::{Access, Connection, Param, Rows};
 pub use population::{SCHEMA, TABLES, prepare};
 pub use tally::Outcome;
+pub(crate) use terminal::Progress;
 pub use terminal::Schedule;
 
 /// One query for each of the clauses 3.3.2.1 to 3.3.2.12: the rows that break it.
@@ -111,7 +112,8 @@ impl TpccOptions {
     }
 }
 
-fn counted(count: u64, of_what: &str) -> String {
+/// A number of things, in words.
+pub(crate) fn counted(count: u64, of_what: &str) -> String {
     format!("{} {of_what}{}", format_count(count), if count == 1 { "" } else { "s" })
 }
 
@@ -145,7 +147,7 @@ where
 }
 
 /// As [`by_statements`], but no longer than until somebody says that it is over.
-fn by_statements_until<C>(
+pub(crate) fn by_statements_until<C>(
     connections: Vec<C>,
     warehouses: NonZeroU32,
     schedule: &Schedule,

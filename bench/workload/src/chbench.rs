@@ -1,0 +1,181 @@
+//! CH-benCHmark (Cole et al.: The mixed workload CH-benCHmark, DBTest 2011): the transactions of TPC-C and, beside them on the same rows, 22
+//! queries in the manner of TPC-H.
+//!
+//! Terminals work alone, then beside the queries, then alone again. Afterwards the queries run without them, over the rows as they are
+//! and once more when CHECKPOINT has frozen all of them. Must not know: command lines.
+
+mod freshness;
+mod population;
+mod report;
+mod streams;
+
+use std::fs;
+use std::io::Write;
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::sync::atomic::Ordering;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use forebay::{Database, Error, Options, Result, Session};
+
+use crate::measure::run_sql;
+use crate::queries::{Query, chbench_queries};
+use crate::report::line;
+use crate::tpcc::{self, Outcome, Progress, Schedule, by_statements_until};
+use freshness::Freshness;
+use report::{Figures, HotRows};
+use streams::{Times, passes, stream};
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct ChbenchOptions {
+    /// Size of the database, as TPC-C's.
+    pub warehouses: NonZeroU32,
+    /// Directory of the database, filled if it is not there.
+    pub database: PathBuf,
+    /// Terminals that work at once.
+    pub clients: usize,
+    /// Clients that run all queries one after the other, again and again.
+    pub streams: usize,
+    /// How long terminals work alone, and beside queries at least.
+    pub duration: Duration,
+    /// Timed runs of each query without terminals.
+    pub runs: usize,
+    /// Only these queries; all where empty.
+    pub queries: Vec<String>,
+    /// `NAME=VALUE` of settings of each session.
+    pub settings: Vec<String>,
+    /// File for everything that was measured.
+    pub json: Option<PathBuf>,
+    /// Threads of the database; as many as cores where unset.
+    pub threads: Option<usize>,
+    /// Memory budget of the database.
+    pub memory_bytes: Option<u64>,
+}
+
+/// Fills the database if need be, runs transactions and queries, reports, and checks the consistency conditions of TPC-C.
+///
+/// # Errors
+/// Other data in the database; names of queries that are none; a transaction that fails other than by a conflict; a query that fails; a
+/// condition that does not hold.
+pub fn bench_chbench(options: &ChbenchOptions, out: &mut dyn Write) -> Result<()> {
+    let queries = chosen(&options.queries)?;
+    let open = Options {
+        threads: options.threads,
+        memory_bytes: options.memory_bytes,
+        owns_process: true,
+        ..Options::default()
+    };
+    let database = Database::open(&options.database, &open)?;
+    let bench = Bench { options, queries, database };
+    let session = bench.session()?;
+    tpcc::prepare(&session, options.warehouses, out)?;
+    population::prepare(&session, out)?;
+    let figures = bench.measure(&session)?;
+    report::report(&bench.queries, options, &figures, out)?;
+    if let Some(path) = &options.json {
+        let text = format!("{:#}\n", report::record(&bench.queries, options, &figures));
+        fs::write(path, text).map_err(|e| Error::io(format!("write {}", path.display()), &e))?;
+    }
+    tpcc::check(&session)?;
+    line(out, "The twelve consistency conditions hold.")
+}
+
+/// The queries of these names, in the benchmark's order; all where there are no names.
+fn chosen(names: &[String]) -> Result<Vec<Query>> {
+    let all = chbench_queries();
+    if let Some(unknown) = names.iter().find(|name| all.iter().all(|query| query.name != name.as_str())) {
+        return Err(Error::input(format!("the CH-benCHmark has no query {unknown:?}")).hint("Use q1 to q22"));
+    }
+    let is_chosen = |query: &Query| names.is_empty() || names.iter().any(|name| name == query.name);
+    Ok(all.into_iter().filter(is_chosen).collect())
+}
+
+struct Bench<'a> {
+    options: &'a ChbenchOptions,
+    queries: Vec<Query>,
+    database: Database,
+}
+
+impl Bench<'_> {
+    fn session(&self) -> Result<Session> {
+        let session = self.database.session();
+        for setting in &self.options.settings {
+            run_sql(&session, &format!("SET {setting}"))?;
+        }
+        Ok(session)
+    }
+
+    fn measure(&self, session: &Session) -> Result<Figures> {
+        // Plans are made and columns come to memory before anything is timed.
+        passes(session, &self.queries, 1)?;
+        let before = self.terminals(&Progress::default())?;
+        let (beside, times, freshness) = self.beside()?;
+        let hot_rows = HotRows::count(session)?;
+        let after = self.terminals(&Progress::default())?;
+        passes(session, &self.queries, 1)?;
+        let snapshot = passes(session, &self.queries, self.options.runs)?;
+        run_sql(session, "CHECKPOINT")?;
+        passes(session, &self.queries, 1)?;
+        let frozen = passes(session, &self.queries, self.options.runs)?;
+        Ok(Figures { before, beside, after, times, snapshot, frozen, freshness, hot_rows })
+    }
+
+    /// Terminals alone.
+    fn terminals(&self, progress: &Progress) -> Result<Outcome> {
+        self.work(&Schedule { duration: Some(self.options.duration), ..Schedule::default() }, progress)
+    }
+
+    fn work(&self, schedule: &Schedule, progress: &Progress) -> Result<Outcome> {
+        let sessions = (0..self.options.clients).map(|_| self.session()).collect::<Result<_>>()?;
+        by_statements_until(sessions, self.options.warehouses, schedule, progress)
+    }
+
+    /// Terminals beside streams of queries, until each stream has run all queries and the time is over.
+    fn beside(&self) -> Result<(Outcome, Times, Freshness)> {
+        let progress = Progress::default();
+        let sessions = (0..self.options.streams).map(|_| self.session()).collect::<Result<Vec<_>>>()?;
+        let orders = freshness::orders(&self.session()?)?;
+        let until = Instant::now() + self.options.duration;
+        let panicked = || Error::internal("a client panicked");
+        thread::scope(|scope| {
+            let (progress, queries) = (&progress, &self.queries);
+            let terminals = scope.spawn(move || self.work(&Schedule::default(), progress));
+            let streams: Vec<_> = sessions
+                .into_iter()
+                .map(|session| scope.spawn(move || stream(&session, queries, until, orders, progress)))
+                .collect();
+            let (mut times, mut freshness) = (Times::of(queries), Freshness::default());
+            let mut outcome = Ok(());
+            for stream in streams {
+                match stream.join().unwrap_or_else(|_| Err(panicked())) {
+                    Ok((own, seen)) => {
+                        times.add(own);
+                        freshness.add(seen);
+                    }
+                    Err(error) => outcome = Err(error),
+                }
+            }
+            progress.is_over.store(true, Ordering::Relaxed);
+            let terminals = terminals.join().unwrap_or_else(|_| Err(panicked()))?;
+            outcome.map(|()| (terminals, times, freshness))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queries_are_chosen_by_name() {
+        let names = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            chosen(&names).map(|queries| queries.iter().map(|query| query.name).collect::<Vec<_>>())
+        };
+        assert_eq!(names(&["q22", "q3"]).expect("two queries"), ["q3", "q22"]);
+        assert_eq!(names(&[]).expect("all queries").len(), 22);
+        assert!(names(&["q23"]).is_err());
+    }
+}
