@@ -3,7 +3,7 @@
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
 Suites: harness, sql, encodings, policies, passes, documents, random, joins, windows, moments, texts, devices, correlated, numeric, tlp,
-norec, pqs, changes, transactions, hot_rows, kept_plans, pruned, first_rows, csv, files, ssb, tpch, refresh, wide, taxi, messages, program, memory, directories, bad_inputs, spoiled, full_disk, cancel, kill, flips.
+norec, pqs, changes, transactions, hot_rows, kept_plans, pruned, first_rows, csv, files, ssb, tpch, refresh, chbench, wide, taxi, messages, program, memory, directories, bad_inputs, spoiled, full_disk, cancel, kill, flips.
 Those up to `messages` run side by side, as many as `--jobs` says; the others measure memory and time, and run by themselves.
 The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
@@ -55,6 +55,7 @@ SUITES = {
     "ssb": ("benchmarks", "run_ssb"),
     "tpch": ("benchmarks", "run_tpch"),
     "refresh": ("refresh", "run"),
+    "chbench": ("chbench", "run"),
     "wide": ("benchmarks", "run_wide"),
     "taxi": ("benchmarks", "run_taxi"),
     "messages": ("messages", "run"),
