@@ -1,8 +1,9 @@
 //! CH-benCHmark (Cole et al.: The mixed workload CH-benCHmark, DBTest 2011): the transactions of TPC-C and, beside them on the same rows, 22
 //! queries in the manner of TPC-H.
 //!
-//! Terminals work alone, then beside the queries, then alone again. Afterwards the queries run without them, over the rows as they are
-//! and once more when CHECKPOINT has frozen all of them. Must not know: command lines.
+//! Terminals work alone, then beside the queries, then alone again. Afterwards the queries run without them: each once over rows that
+//! terminals have just changed, then over the rows as they are, and once more when CHECKPOINT has frozen all of them. Must not know:
+//! command lines.
 
 mod freshness;
 mod population;
@@ -92,6 +93,9 @@ fn chosen(names: &[String]) -> Result<Vec<Query>> {
     Ok(all.into_iter().filter(is_chosen).collect())
 }
 
+/// How long terminals work before a query over rows that have just changed.
+const CHANGES: Duration = Duration::from_millis(100);
+
 struct Bench<'a> {
     options: &'a ChbenchOptions,
     queries: Vec<Query>,
@@ -114,12 +118,13 @@ impl Bench<'_> {
         let (beside, times, freshness) = self.beside()?;
         let hot_rows = HotRows::count(session)?;
         let after = self.terminals(&Progress::default())?;
+        let changed = self.changed(session)?;
         passes(session, &self.queries, 1)?;
         let snapshot = passes(session, &self.queries, self.options.runs)?;
         run_sql(session, "CHECKPOINT")?;
         passes(session, &self.queries, 1)?;
         let frozen = passes(session, &self.queries, self.options.runs)?;
-        Ok(Figures { before, beside, after, times, snapshot, frozen, freshness, hot_rows })
+        Ok(Figures { before, beside, after, times, changed, snapshot, frozen, freshness, hot_rows })
     }
 
     /// Terminals alone.
@@ -130,6 +135,17 @@ impl Bench<'_> {
     fn work(&self, schedule: &Schedule, progress: &Progress) -> Result<Outcome> {
         let sessions = (0..self.options.clients).map(|_| self.session()).collect::<Result<_>>()?;
         by_statements_until(sessions, self.options.warehouses, schedule, progress)
+    }
+
+    /// Each query once, without terminals, after these have worked for a moment: what they changed no query has seen yet.
+    fn changed(&self, session: &Session) -> Result<Times> {
+        let schedule = Schedule { duration: Some(CHANGES), ..Schedule::default() };
+        let mut times = Times::of(&self.queries);
+        for place in 0..self.queries.len() {
+            self.work(&schedule, &Progress::default())?;
+            times.run(session, &self.queries, place)?;
+        }
+        Ok(times)
     }
 
     /// Terminals beside streams of queries, until each stream has run all queries and the time is over.

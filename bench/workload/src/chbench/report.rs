@@ -31,6 +31,8 @@ pub(super) struct Figures {
     pub(super) after: Outcome,
     /// Queries beside terminals.
     pub(super) times: Times,
+    /// Queries without terminals, each over rows that these have just changed.
+    pub(super) changed: Times,
     /// Queries without terminals, over what these left.
     pub(super) snapshot: Times,
     /// The same when all rows are frozen.
@@ -44,6 +46,11 @@ impl Figures {
     /// Which share of their rate terminals keep beside queries.
     fn kept(&self) -> f64 {
         self.beside.rate() / f64::midpoint(self.before.rate(), self.after.rate())
+    }
+
+    /// Median seconds of each query: beside terminals, over rows just changed, on the snapshot, and frozen.
+    fn medians(&self) -> [Vec<f64>; 4] {
+        [&self.times, &self.changed, &self.snapshot, &self.frozen].map(Times::medians)
     }
 }
 
@@ -112,24 +119,28 @@ pub(super) fn report(
 
 /// Medians of each query, and their sums.
 fn report_queries(queries: &[Query], figures: &Figures, out: &mut dyn Write) -> Result<()> {
-    let columns = Columns::new(&[8, 14, 14, 14, 16, 18]);
-    let headings = ["query", "beside ms", "snapshot ms", "frozen ms", "beside/frozen", "snapshot/frozen"];
+    let columns = Columns::new(&[6, 10, 11, 12, 10, 8, 9, 10]);
+    let headings = ["query", "beside ms", "changed ms", "snapshot ms", "frozen ms", "beside/", "changed/", "snapshot/"];
     line(out, &columns.row(&headings))?;
     line(out, &columns.rule())?;
-    let row = |name: &str, [beside, snapshot, frozen]: [f64; 3]| {
+    // Ratios are those to frozen rows.
+    let row = |name: &str, [beside, changed, snapshot, frozen]: [f64; 4]| {
         let ms = |seconds: f64| format!("{:.2}", seconds * 1e3);
         let ratio = |seconds: f64| format!("{:.2}", seconds / frozen);
-        columns.row(&[name, &ms(beside), &ms(snapshot), &ms(frozen), &ratio(beside), &ratio(snapshot)])
+        let ratios = [ratio(beside), ratio(changed), ratio(snapshot)];
+        let times = [ms(beside), ms(changed), ms(snapshot), ms(frozen)];
+        let cells = times.iter().chain(&ratios).map(String::as_str);
+        columns.row(&[name].into_iter().chain(cells).collect::<Vec<_>>())
     };
-    let medians = [&figures.times, &figures.snapshot, &figures.frozen].map(Times::medians);
+    let medians = figures.medians();
     for (place, query) in queries.iter().enumerate() {
         line(out, &row(query.name, medians.each_ref().map(|medians| medians[place])))?;
     }
     line(out, &columns.rule())?;
     line(out, &row("all", medians.each_ref().map(|medians| medians.iter().sum())))?;
-    let [beside, snapshot, frozen] = &medians;
-    let ratios = |medians: &[f64]| format!("{:.2}", geometric_mean(medians) / geometric_mean(frozen));
-    line(out, &columns.row(&["mean", "", "", "", &ratios(beside), &ratios(snapshot)]))
+    let [beside, changed, snapshot, frozen] = &medians;
+    let mean = |medians: &[f64]| format!("{:.2}", geometric_mean(medians) / geometric_mean(frozen));
+    line(out, &columns.row(&["mean", "", "", "", "", &mean(beside), &mean(changed), &mean(snapshot)]))
 }
 
 /// The geometric mean.
@@ -139,10 +150,16 @@ fn geometric_mean(values: &[f64]) -> f64 {
 
 /// Everything for a file.
 pub(super) fn record(queries: &[Query], options: &ChbenchOptions, figures: &Figures) -> Value {
-    let medians = [&figures.times, &figures.snapshot, &figures.frozen].map(Times::medians);
+    let medians = figures.medians();
     let query = |(place, query): (usize, &Query)| {
-        let [beside, snapshot, frozen] = medians.each_ref().map(|medians| medians[place]);
-        json!({ "name": query.name, "beside_s": beside, "snapshot_s": snapshot, "frozen_s": frozen })
+        let [beside, changed, snapshot, frozen] = medians.each_ref().map(|medians| medians[place]);
+        json!({
+            "name": query.name,
+            "beside_s": beside,
+            "changed_s": changed,
+            "snapshot_s": snapshot,
+            "frozen_s": frozen,
+        })
     };
     let terminals = |outcome: &Outcome| json!({ "transactions_per_second": outcome.rate(), "transactions": outcome.transactions() });
     json!({

@@ -19,6 +19,14 @@ impl Times {
         Self(vec![Vec::new(); queries.len()])
     }
 
+    /// Runs the query at this place.
+    pub(super) fn run(&mut self, session: &Session, queries: &[Query], place: usize) -> Result<()> {
+        let query = &queries[place];
+        let measured = run_sql(session, &query.sql).map_err(|error| error.context(format!("query {}", query.name)))?;
+        self.0[place].push(measured.0.seconds());
+        Ok(())
+    }
+
     pub(super) fn add(&mut self, other: Self) {
         for (own, other) in self.0.iter_mut().zip(other.0) {
             own.extend(other);
@@ -45,9 +53,7 @@ impl Times {
 pub(super) fn passes(session: &Session, queries: &[Query], passes: usize) -> Result<Times> {
     let mut times = Times::of(queries);
     for _ in 0..passes {
-        for (query, seconds) in queries.iter().zip(&mut times.0) {
-            seconds.push(run(session, query)?);
-        }
+        (0..queries.len()).try_for_each(|place| times.run(session, queries, place))?;
     }
     Ok(times)
 }
@@ -63,8 +69,8 @@ pub(super) fn stream(
 ) -> Result<(Times, Freshness)> {
     let (mut times, mut freshness) = (Times::of(queries), Freshness::default());
     loop {
-        for (query, seconds) in queries.iter().zip(&mut times.0) {
-            seconds.push(run(session, query)?);
+        for place in 0..queries.len() {
+            times.run(session, queries, place)?;
             freshness.look(session, orders, progress)?;
             if progress.is_over.load(Ordering::Relaxed) {
                 return Ok((times, freshness));
@@ -74,9 +80,4 @@ pub(super) fn stream(
             return Ok((times, freshness));
         }
     }
-}
-
-fn run(session: &Session, query: &Query) -> Result<f64> {
-    let measured = run_sql(session, &query.sql).map_err(|error| error.context(format!("query {}", query.name)))?;
-    Ok(measured.0.seconds())
 }
