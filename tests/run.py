@@ -2,8 +2,8 @@
 
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
-Suites: harness, sql, encodings, policies, passes, documents, random, joins, windows, moments, texts, devices, correlated, numeric, tlp,
-norec, pqs, changes, transactions, hot_rows, kept_plans, pruned, first_rows, csv, files, ssb, tpch, refresh, chbench, wide, taxi, messages, program, memory, directories, bad_inputs, spoiled, full_disk, cancel, kill, flips.
+Suites: harness, sql, encodings, policies, hot_files, passes, documents, random, joins, windows, moments, texts, devices, correlated, numeric, tlp,
+norec, pqs, changes, transactions, hot_rows, hot_layouts, kept_plans, pruned, first_rows, csv, files, ssb, tpch, refresh, chbench, wide, taxi, messages, program, memory, directories, bad_inputs, spoiled, full_disk, cancel, kill, flips.
 Those up to `messages` run side by side, as many as `--jobs` says; the others measure memory and time, and run by themselves.
 The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
@@ -31,6 +31,7 @@ SUITES = {
     "sql": ("sqltest", "run"),
     "encodings": ("sqltest", "run_encodings"),
     "policies": ("sqltest", "run_policies"),
+    "hot_files": ("sqltest", "run_hot"),
     "passes": ("passes", "run"),
     "documents": ("documents", "run"),
     "random": ("randomized", "run"),
@@ -47,6 +48,7 @@ SUITES = {
     "changes": ("changes", "run"),
     "transactions": ("transactions", "run"),
     "hot_rows": ("hot_rows", "run"),
+    "hot_layouts": ("hot_layouts", "run"),
     "pruned": ("pruned", "run"),
     "kept_plans": ("kept_plans", "run"),
     "first_rows": ("first_rows", "run"),
@@ -82,7 +84,7 @@ def arguments():
     size.add_argument("--long", action="store_true", help="scale factor 1, 100 kills, 1,000 flips")
     parser.add_argument("--only", action="append", choices=list(SUITES), help="run this suite only; may be repeated")
     parser.add_argument("--set", action="append", default=[], metavar="NAME=VALUE", help="a setting under which statements are run; may be repeated")
-    layout = "how the tables of random, joins, correlated, numeric, windows, moments, texts, devices, tlp, norec and pqs lie: in an order, or with projections"
+    layout = "how the tables of random, joins, correlated, numeric, windows, moments, texts, devices, tlp, norec and pqs lie: in an order, with projections, or with all or some rows hot"
     parser.add_argument("--layout", choices=LAYOUTS, default="plain", help=layout)
     parser.add_argument("--seed", type=int, default=1, help="seed of random queries, kills and flips")
     parser.add_argument("--queries", type=int, default=2000, help="number of random queries")

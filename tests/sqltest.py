@@ -29,6 +29,10 @@ import duckdb
 from binary import Answer
 
 ENCODINGS = ("uncompressed", "truncation", "dictionary", "run_length")
+# Hot rows are shown as segments that no file has.
+HOT_SEGMENTS = "SELECT count(*) AS hot FROM forebay.segments WHERE segment_id >= 549755813888"
+CHANGE = re.compile(r"\s*(INSERT|UPDATE|DELETE|MERGE)\b", re.IGNORECASE)
+INSERTED = re.compile(r"^INSERT\b.*\bVALUES\b", re.IGNORECASE | re.MULTILINE)
 # Which differ in what the engine does, and those that differ in what goes first alone.
 POLICIES = ("pbm", "proportional")
 LIKE_LRU = ("lru", "mru", "two_q", "s3_fifo", "w_tiny_lfu")
@@ -82,8 +86,8 @@ def show_value(value):
     return str(value).replace("\\n", "\\\\n").replace("\n", "\\n").replace("\t", "\\t")
 
 
-def compare(block, answer):
-    """None where the answer is what the block expects."""
+def compare(block, answer, in_order=True):
+    """None where the answer is what the block expects; unless `in_order`, rows may come in any order that no ORDER BY determines."""
     if answer.crashed:
         return f"{block.sql}\n{answer.error}"
     if block.kind == "statement" and block.arguments.startswith("error"):
@@ -100,11 +104,13 @@ def compare(block, answer):
     if block.kind == "rows":
         wanted = int(block.arguments)
         return None if len(answer.rows) == wanted else f"{block.sql}\nexpected {wanted} rows, got {len(answer.rows)}"
-    return compare_rows(block, answer)
+    return compare_rows(block, answer, in_order)
 
 
-def compare_rows(block, answer):
+def compare_rows(block, answer, in_order=True):
     options = block.arguments.split()
+    if not in_order and "order by" not in block.sql.lower():
+        options.append("sorted")
     got = ["|".join(show_value(value) for _, value in row) for row in answer.rows]
     expected = list(block.expected)
     if "names" in options and answer.rows:
@@ -133,10 +139,11 @@ def is_query(block):
 
 
 class Runner:
-    """Runs one file."""
+    """Runs one file. `rows` are None, or `hot` where rows become hot if they can, or `mixed` where every other change makes hot rows."""
 
-    def __init__(self, binary, directory, report, name, setup=()):
+    def __init__(self, binary, directory, report, name, setup=(), rows=None):
         self.binary, self.directory, self.report, self.name, self.setup = binary, directory, report, name, setup
+        self.rows, self.has_hot_rows, self.changes = rows, False, 0
         self.database = os.path.join(directory, "db")
         self.options = []
         self.waiting = []
@@ -160,7 +167,9 @@ class Runner:
         blocks, self.waiting = self.waiting, []
         if not blocks:
             return
-        if not self.setup:
+        if self.rows:
+            blocks = [asked for block in blocks for asked in self.with_hot_rows(block)]
+        elif not self.setup:
             blocks = [block for block in blocks for _ in range(2 if is_query(block) else 1)]
         try:
             answers = self.binary.answers(
@@ -174,7 +183,20 @@ class Runner:
         except RuntimeError as error:
             answers = [Answer(error=str(error), crashed=True)] * len(blocks)
         for block, answer in zip(blocks, answers):
-            self.report.check(f"{self.name}:{block.line}", compare(block, answer))
+            if block.sql == HOT_SEGMENTS and answer.error is None:
+                self.has_hot_rows |= answer.rows[0][0][1] != "0"
+            self.report.check(f"{self.name}:{block.line}", compare(block, answer, in_order=not self.rows))
+
+    def with_hot_rows(self, block):
+        """A block, with what makes its rows hot or not before it, and behind it the question whether there are some."""
+        is_change = block.kind in ("statement", "query") and CHANGE.match(block.sql)
+        if not is_change:
+            return [block]
+        self.changes += 1
+        is_by_key = self.rows == "hot" or self.changes % 2 == 1
+        setting = Block(block.line, "statement", "ok", f"SET point_access = {'all' if is_by_key else 'off'}")
+        looks = [Block(block.line, "rows", "1", HOT_SEGMENTS)] if block.kind == "statement" and block.arguments == "ok" else []
+        return [setting, block, *looks]
 
     def file(self, block):
         with open(os.path.join(self.directory, block.arguments), "w", encoding="utf-8", newline="") as out:
@@ -224,12 +246,14 @@ def sql_files(options, report):
     return paths
 
 
-def run_file(options, report, path, folder, setup=()):
-    """A file in a directory of its own; `setup` runs first in each process."""
+def run_file(options, report, path, folder, setup=(), rows=None):
+    """A file in a directory of its own; `setup` runs first in each process. Tells whether there were hot rows, where they were asked for."""
     directory = os.path.join(options.directory, folder, path.stem)
     os.makedirs(directory)
     blocks = parse(path.read_text(encoding="utf-8"))
-    Runner(options.binary, directory, report, f"sql/{path.name}", setup).run(blocks)
+    runner = Runner(options.binary, directory, report, f"sql/{path.name}", setup, rows)
+    runner.run(blocks)
+    return runner.has_hot_rows
 
 
 def run(options, report):
@@ -269,4 +293,21 @@ def run_encodings(options, report):
     variants.append(("folded", ["SET fold_rows = 0"]))
     variants.append(("ranges", ["SET partition_wise_rows = 0"]))
     run_variants(options, report, variants, each=2)
+    report.end()
+
+
+def run_hot(options, report):
+    """What a file says holds for hot rows, and for those beside frozen ones, in some order. So many of the files that change rows are run with the
+    ones, and others with the others; the long size and a file that is named run all with both."""
+    report.suite("SQL files on hot and mixed rows")
+    # Row ids are places, and those of hot rows come last.
+    texts = {path: path.read_text(encoding="utf-8") for path in sql_files(options, report)}
+    files = [path for path, text in texts.items() if INSERTED.search(text) and "rowid" not in text]
+    step = 1 if options.long or options.file else 8
+    for place, rows in enumerate(("hot", "mixed")):
+        chosen = files[(options.seed + place) % step :: step]
+        hot = [run_file(options, report, path, f"sql-{rows}", rows=rows) for path in chosen]
+        report.say(f"   {sum(hot)} of {len(hot)} files had {rows} rows")
+        if not options.file:
+            report.check(f"many files have {rows} rows", None if 3 * sum(hot) > len(hot) else f"{sum(hot)} of {len(hot)}")
     report.end()
