@@ -3,7 +3,7 @@
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
 Suites: harness, sql, encodings, policies, hot_files, passes, documents, random, joins, windows, moments, texts, devices, correlated, numeric, tlp,
-norec, pqs, changes, transactions, hot_rows, hot_layouts, kept_plans, pruned, first_rows, csv, files, ssb, tpch, refresh, chbench, wide, taxi, messages, program, memory, directories, bad_inputs, spoiled, full_disk, cancel, kill, flips.
+norec, pqs, changes, transactions, hot_rows, hot_layouts, kept_plans, pruned, first_rows, csv, files, ssb, tpch, refresh, chbench, wide, taxi, messages, program, memory, directories, bad_inputs, spoiled, full_disk, cancel, kill, kill_tpcc, flips.
 Those up to `messages` run side by side, as many as `--jobs` says; the others measure memory and time, and run by themselves.
 The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
@@ -69,6 +69,7 @@ SUITES = {
     "full_disk": ("full_disk", "run"),
     "cancel": ("cancel", "run"),
     "kill": ("kill", "run"),
+    "kill_tpcc": ("kill", "run_tpcc"),
     "flips": ("flips", "run"),
 }
 
@@ -94,7 +95,7 @@ def arguments():
     parser.add_argument("--devices", type=int, help="number of random queries for devices (quick 40, else 100, long 2,000)")
     parser.add_argument("--query", type=int, help="run this random query only")
     parser.add_argument("--interrupts", type=int, help="number of ^C for each statement (quick 3, long 10)")
-    parser.add_argument("--kills", type=int, help="number of kills (quick 15, long 100)")
+    parser.add_argument("--kills", type=int, help="number of kills (quick 15, long 100); half as many, or twice in the long size, under TPC-C")
     parser.add_argument("--mutations", type=int, help="number of spoiled files (quick 300, else 2,000, long 20,000)")
     parser.add_argument("--flips", type=int, help="number of flips (quick 150, long 1,000)")
     parser.add_argument("--file", action="append", default=[], help="run SQL files whose name contains this only; may be repeated")

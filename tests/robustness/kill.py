@@ -1,9 +1,11 @@
 """`kill -9` at random moments of COPY, CREATE TABLE AS, DROP, CHECKPOINT, CLUSTER BY, ADD PROJECTION and others: at the next open each statement
 happened whole or not at all, in all copies of its table's rows, the database checks out, and nothing leaks. And of a stream of small
-statements: those that were acknowledged are there, and no others but the next one."""
+statements: those that were acknowledged are there, and no others but the next one. And of terminals that run the transactions of TPC-C: the
+consistency conditions of the benchmark hold after each kill, and what was found before is still there."""
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -17,6 +19,27 @@ SMALL_INSERTS = 40
 DURABILITIES = ["full", "'group(5ms)'", "off"]
 # Tables of the streams, and which of their statements run by key.
 POINT_ACCESS = {"small": "off", "hot": "all"}
+# How the terminals of TPC-C run their transactions, by kill.
+TERMINALS = [
+    ["--set", "durability=full"],
+    ["--set", "durability=full", "--procedures"],
+    ["--set", "durability=off"],
+    ["--set", "durability='group(5ms)'", "--procedures"],
+    ["--set", "durability='group(5ms)'"],
+    ["--set", "durability=off", "--procedures"],
+]
+CONDITIONS = 12
+# What each transaction that changes something adds to.
+PROGRESS = "SELECT (SELECT sum(d_next_o_id) FROM district), (SELECT count(*) FROM history), (SELECT sum(c_delivery_cnt) FROM customer)"
+# Changes after which each of the conditions has rows.
+BROKEN = [
+    "UPDATE warehouse SET w_ytd = w_ytd + 1",
+    "UPDATE district SET d_next_o_id = d_next_o_id + 1, d_ytd = d_ytd + 1",
+    "UPDATE customer SET c_balance = c_balance + 1, c_delivery_cnt = c_delivery_cnt + 1",
+    "DELETE FROM new_order WHERE no_o_id % 7 = 3",
+    "DELETE FROM order_line WHERE ol_number = 1",
+    "UPDATE order_line SET ol_delivery_d = NULL",
+]
 FIGURES = "count(*), sum(k), sum(g), min(v), max(v), count(DISTINCT v), sum(d)"
 
 # name: (statement, the table it changes)
@@ -251,3 +274,61 @@ def run(options, report):
     streams(binary, report, os.path.join(directory, "streams"), options.kills, chance)
     shutil.rmtree(directory, ignore_errors=True)
     report.end()
+
+
+def run_tpcc(options, report):
+    """`options`: binary, directory, seed, kills, long, query_directory."""
+    kills = 2 * options.kills if options.long else max(6, options.kills // 2)
+    report.suite(f"kill -9 under TPC-C, {kills} times, seed {options.seed}")
+    binary = options.binary
+    database = os.path.join(options.directory, "tpcc")
+    text = (options.query_directory / "tpcc" / "conditions.sql").read_text(encoding="utf-8")
+    conditions = [part for part in re.sub(r"--.*", "", text).split(";") if part.strip()]
+    report.check("conditions of TPC-C", None if len(conditions) == CONDITIONS else f"there are {len(conditions)}")
+    made = binary.run("bench", "tpcc", "--db", database, "--seconds", 1, timeout=300)
+    if made.status != 0:
+        raise RuntimeError(f"forebay bench tpcc: {made.stderr}")
+    chance, progress, moved = random.Random(options.seed), [0, 0, 0], 0
+    for number in range(kills):
+        terminals = TERMINALS[number % len(TERMINALS)]
+        # Some logs grow so long that a checkpoint is under way.
+        delay = chance.uniform(0.2, 1.2) if chance.random() < 0.8 else chance.uniform(1.2, 3)
+        name = f"kill {number}: {' '.join(terminals)} after {delay * 1000:.0f} ms"
+        process = binary.start("bench", "tpcc", "--db", database, "--seconds", 60, "--clients", chance.choice([1, 2, 4]), *terminals)
+        try:
+            time.sleep(delay)
+            is_running = process.poll() is None
+        finally:
+            process.kill()
+        _, stderr = process.communicate(timeout=60)
+        if not is_running:
+            report.fail(name, f"the terminals had ended: {stderr.decode('utf-8', 'replace')}")
+            continue
+        wrong, found = look_at_tpcc(binary, database, conditions, progress)
+        report.check(name, wrong)
+        moved += found != progress
+        progress = found
+    report.check("most kills hit terminals at work", None if 2 * moved > kills else f"{moved} of {kills}")
+    report.say(f"   {kills} kills, {moved} of terminals that had changed something: {progress[0]} orders, {progress[1]} payments, {progress[2]} deliveries")
+    broken = binary.answers(database, ["BEGIN", *BROKEN, *conditions, "ROLLBACK"])[1 + len(BROKEN) : -1]
+    blind = [place for place, answer in enumerate(broken, 1) if answer.error or not answer.rows]
+    report.check("conditions find what is wrong", f"not those of the numbers {blind}" if blind else None)
+    shutil.rmtree(database, ignore_errors=True)
+    report.end()
+
+
+def look_at_tpcc(binary, database, conditions, before):
+    """What is wrong after a kill, and how far the benchmark has come."""
+    try:
+        told, *answers, checked = binary.answers(database, [PROGRESS, *conditions, "CHECK DATABASE"])
+    except RuntimeError as error:
+        return str(error), before
+    if told.error or checked.error:
+        return told.error or checked.error, before
+    found = [int(value) for _, value in told.rows[0]]
+    if any(now < then for now, then in zip(found, before)):
+        return f"there were {before} orders, payments and deliveries, and now {found}", found
+    for number, answer in enumerate(answers, 1):
+        if answer.error or answer.rows:
+            return f"condition {number}: {answer.error or answer.rows[:5]}", found
+    return None, found
