@@ -3,7 +3,7 @@
     python tests/run.py --binary PATH [--quick | --long] [--only NAME]…
 
 Suites: harness, sql, encodings, policies, hot_files, passes, documents, random, joins, windows, moments, texts, devices, correlated, numeric, tlp,
-norec, pqs, changes, transactions, hot_rows, hot_layouts, kept_plans, pruned, first_rows, csv, files, ssb, tpch, refresh, chbench, wide, taxi, messages, program, memory, directories, bad_inputs, spoiled, full_disk, cancel, kill, kill_tpcc, flips.
+norec, pqs, changes, transactions, hot_rows, hot_layouts, kept_plans, pruned, first_rows, csv, files, ssb, tpch, refresh, chbench, wide, taxi, messages, program, memory, directories, bad_use, bad_inputs, spoiled, full_disk, cancel, kill, kill_tpcc, flips.
 Those up to `messages` run side by side, as many as `--jobs` says; the others measure memory and time, and run by themselves.
 The last line is `N passed, M failed`; the exit status is 0 where nothing failed.
 """
@@ -64,6 +64,7 @@ SUITES = {
     "program": ("program", "run"),
     "memory": ("memory", "run"),
     "directories": ("directories", "run"),
+    "bad_use": ("bad_use", "run"),
     "bad_inputs": ("bad_inputs", "run"),
     "spoiled": ("spoiled_files", "run"),
     "full_disk": ("full_disk", "run"),
