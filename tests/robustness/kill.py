@@ -1,6 +1,7 @@
 """`kill -9` at random moments of COPY, CREATE TABLE AS, DROP, CHECKPOINT, CLUSTER BY, ADD PROJECTION and others: at the next open each statement
 happened whole or not at all, in all copies of its table's rows, the database checks out, and nothing leaks. And of a stream of small
-statements: those that were acknowledged are there, and no others but the next one. And of terminals that run the transactions of TPC-C: the
+statements: those that were acknowledged are there, and no others but the next one; so it is with random changes by key, definitions and transactions
+beside CHECKPOINTs. And of terminals that run the transactions of TPC-C: the
 consistency conditions of the benchmark hold after each kill, and what was found before is still there."""
 
 import os
@@ -13,6 +14,10 @@ import threading
 import time
 
 import duckdb
+
+from changes import FILLED, loaded
+from hot_rows import NAMES, HotRowGenerator, Model, create_sql
+from rows import Expected, difference
 
 ROWS = 1_500_000
 SMALL_INSERTS = 40
@@ -159,8 +164,14 @@ def kill_stream(binary, database, told, delay, chance):
         else:
             statements.append(f"INSERT INTO {table} VALUES ({number}, 'text {number}')")
             rows[number] = f"text {number}"
-        statements.append(f"SELECT {number}")
+        statements.append(f"SELECT 'done {number}'")
         after[number] = dict(rows)
+    seen = kill_after(binary, database, statements, delay)
+    return (seen if seen is not None else first - 1), after
+
+
+def kill_after(binary, database, statements, delay):
+    """Kills a process after `delay` seconds of these statements; the last number that it has said, or None."""
     process = subprocess.Popen(
         [binary.path, database, "--quiet", "--format", "csv", "--no-header"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
@@ -176,13 +187,14 @@ def kill_stream(binary, database, told, delay, chance):
     feeder.start()
     time.sleep(delay)
     process.send_signal(signal.SIGKILL)
-    seen = process.stdout.read().split()
+    # The last line may be half of one, and other statements may return rows.
+    said = [line for line in process.stdout.read().split(b"\n")[:-1] if line.startswith(b"done ")]
     errors = process.stderr.read().decode("utf-8", "replace")
     process.wait()
     feeder.join(10)
     if errors:
         raise RuntimeError(errors)
-    return int(seen[-1]) if seen else first - 1, after
+    return int(said[-1].removeprefix(b"done ")) if said else None
 
 
 def streams(binary, report, database, kills, chance):
@@ -206,6 +218,46 @@ def streams(binary, report, database, kills, chance):
             report.check(f"{table} stream {number}: killed after {delay * 1000:.0f} ms, {last + 1 - first} acknowledged", wrong)
             kept, first = found, last + 2
         report.check(f"{table} streams were under way", None if total > kills else f"{total} statements in {kills} streams")
+
+
+def changes(options, report, chance):
+    """Kills of the sequences of the suite hot_rows: the table has the rows that it has in DuckDB after what was acknowledged, or after one statement
+    more, of which those of an open transaction keep nothing."""
+    connection, database, tables = loaded(options, report, "kill_changes")
+    generator, interrupted = HotRowGenerator(tables, options.seed), 0
+    for number in range(options.kills):
+        statements = generator.case(number)
+        made = ["DROP TABLE IF EXISTS c", create_sql(), f"INSERT INTO c SELECT {NAMES} FROM {FILLED} WHERE k < 100"]
+        for sql in made:
+            connection.execute(sql)
+        options.binary.must(database, *made)
+        after, model = [of_table(connection)], Model(connection)
+        for sql in statements:
+            try:
+                model.execute(sql)
+            except duckdb.Error:
+                break
+            after.append(after[-1] if model.is_open else of_table(connection))
+        model.end()
+        told = [part for place, sql in enumerate(statements[: len(after) - 1], 1) for part in (sql, f"SELECT 'done {place}'")]
+        delay = chance.uniform(0.02, 0.3)
+        name = f"sequence {number} (--only hot_rows --seed {options.seed} --query {number}) killed after {delay * 1000:.0f} ms"
+        try:
+            last = kill_after(options.binary, database, ["SET point_access = all", f"SET durability = {chance.choice(DURABILITIES)}", *told], delay) or 0
+        except RuntimeError as error:
+            report.fail(name, str(error))
+            continue
+        interrupted += 0 < last < len(after) - 1
+        [answer, checked] = options.binary.answers(database, ["SELECT * FROM c", "CHECK DATABASE"])
+        wrong = checked.error or difference(after[last], answer, False)
+        if wrong and not checked.error and last + 1 < len(after) and not difference(after[last + 1], answer, False):
+            wrong = None
+        report.check(name, wrong and "\n".join([*statements[: last + 1], f"{last} were acknowledged", wrong]))
+    report.check("sequences were under way", None if 3 * interrupted > options.kills else f"{interrupted} of {options.kills}")
+
+
+def of_table(connection):
+    return Expected(connection.sql("SELECT * FROM c").to_arrow_table())
 
 
 def look(binary, database, before, after, acknowledged):
@@ -272,6 +324,7 @@ def run(options, report):
             report.fail(f"kill {number}: {name} after {delay * 1000:.0f} of {seconds * 1000:.0f} ms", str(error))
     report.check("most kills hit a running statement", None if interrupted * 2 > options.kills else f"only {interrupted} of {options.kills}")
     streams(binary, report, os.path.join(directory, "streams"), options.kills, chance)
+    changes(options, report, chance)
     shutil.rmtree(directory, ignore_errors=True)
     report.end()
 
