@@ -9,6 +9,8 @@ ROWS = 150_000
 STEPS = 12
 
 PROJECTIONS = ("p", "q")
+# Hot rows are shown as segments that no file has.
+HOT = "SELECT count(*) FROM forebay.segments WHERE segment_id >= 549755813888"
 
 # Columns of a kind each, that every table has besides its keys.
 SHAPES = {
@@ -30,6 +32,8 @@ class Case:
     def __init__(self, seed, number):
         self.random = random.Random(f"first_rows:{seed}:{number}")
         self.keys = self.random.choice([3000, 70_000, 140_000])
+        self.spread = self.random.choice([1, 1, 977])
+        self.is_hot = number % 2 == 0
         # Times that rows were added, each with numbers of its own.
         self.added = 0
 
@@ -45,7 +49,8 @@ class Case:
         declared = ", ".join(f"{name} {shape.split(',')[0] if name != 'price' else 'DECIMAL(12,2)'}" for name, shape in SHAPES.items())
         values = ", ".join(shape.partition(", ")[2] for shape in SHAPES.values())
         key = self.choose(" PRIMARY KEY", " UNIQUE", "")
-        spread = self.choose(1, 1, 977)
+        spread = self.spread
+        yield f"SET point_access = {'all' if self.is_hot else 'off'}"
         yield f"SET force_encoding = {self.choose('none', 'none', 'uncompressed', 'dictionary', 'run_length')}"
         yield f"SET chunk_blocks = {self.choose('auto', '1', '8')}"
         yield f"CREATE TABLE d (k BIGINT{key}, {declared})"
@@ -66,8 +71,8 @@ class Case:
             columns = f" ({', '.join(sorted(set(order.split(', ')) | set(self.some(['k', *COLUMNS], 6)) | ({'id'} if table == 'f' else set())))})"
         return self.choose(
             f"ALTER TABLE {table} CLUSTER BY ({order})",
-            f"ALTER TABLE {table} ADD PROJECTION IF NOT EXISTS {self.choose(*PROJECTIONS)} (ORDER BY {order}){columns}",
-            f"ALTER TABLE {table} ADD PROJECTION IF NOT EXISTS {self.choose(*PROJECTIONS)} (ORDER BY {order})",
+            f"CHECKPOINT; ALTER TABLE {table} ADD PROJECTION IF NOT EXISTS {self.choose(*PROJECTIONS)} (ORDER BY {order}){columns}",
+            f"CHECKPOINT; ALTER TABLE {table} ADD PROJECTION IF NOT EXISTS {self.choose(*PROJECTIONS)} (ORDER BY {order})",
             f"ALTER TABLE {table} DROP PROJECTION IF EXISTS {self.choose(*PROJECTIONS)}",
             f"OPTIMIZE TABLE {table}",
             f"ALTER TABLE f ADD COLUMN IF NOT EXISTS late VARCHAR DEFAULT 'older than this'",
@@ -76,6 +81,8 @@ class Case:
     def change(self):
         number = self.random.randrange
         self.added += 1
+        if self.is_hot and self.random.random() < 0.6:
+            return self.hot_rows()
         return self.choose(
             f"DELETE FROM f WHERE plain % 50 = {number(50)}",
             f"DELETE FROM d WHERE plain % 50 = {number(50)}",
@@ -83,6 +90,15 @@ class Case:
             f"UPDATE d SET few = NULL WHERE runs = {number(30)}",
             f"INSERT INTO f BY NAME SELECT id + {ROWS * self.added} AS id, k, plain, text, day FROM f WHERE runs = {number(140)} AND id < {ROWS}",
         )
+
+    def hot_rows(self):
+        """A statement whose rows become hot where their table has no projections, and, if they were there already, a primary key."""
+        number = self.random.randrange
+        first = number(self.keys)
+        among = f"k BETWEEN {first * self.spread} AND {(first + number(1, 400)) * self.spread}"
+        row = lambda at: f"({ROWS * (self.added + 100) + at}, {self.choose(first * self.spread, 'NULL')}, {number(1_000_003)}, 'text number {number(99_991)}', DATE '2001-02-03')"
+        added = f"INSERT INTO f (id, k, plain, text, day) VALUES {', '.join(row(at) for at in range(30))}"
+        return self.choose(added, f"UPDATE d SET text = 'hot', runs = 7 WHERE {among}", f"DELETE FROM d WHERE {among}", f"UPDATE d SET few = NULL, plain = {number(99)} WHERE {among}")
 
     def predicate(self, table):
         number = self.random.randrange
@@ -147,11 +163,13 @@ class Case:
         """Statements; a list is a query."""
         for _ in range(self.choose(0, 1, 2)):
             yield self.layout()
+        if self.is_hot:
+            yield self.hot_rows()
         for _ in range(STEPS):
             kind = self.random.random()
-            if kind < 0.12:
+            if kind < (0.2 if self.is_hot else 0.12):
                 yield self.change()
-            elif kind < 0.2:
+            elif kind < 0.25:
                 yield self.layout()
             else:
                 yield [self.query()]
@@ -162,9 +180,12 @@ def run(options, report):
     cases = max(1, options.size // STEPS)
     report.suite(f"first rows, seed {options.seed}, {cases} cases of {STEPS} statements")
     database = os.path.join(options.directory, "first_rows")
+    hot = []
     for number in [options.query] if options.query is not None else range(cases):
         name = f"case {number} (--only first_rows --seed {options.seed} --query {number})"
-        report.check(name, judge(options, database, Case(options.seed, number)))
+        report.check(name, judge(options, database, Case(options.seed, number), hot))
+    if options.query is None:
+        report.check("queries meet hot rows", None if 10 * sum(hot) > len(hot) else f"{sum(hot)} of {len(hot)} do")
     report.end()
 
 
@@ -172,8 +193,8 @@ def values(rows):
     return [str([value for _, value in row]) for row in rows]
 
 
-def judge(options, database, case):
-    """What is wrong with the answers of a case."""
+def judge(options, database, case, hot):
+    """What is wrong with the answers of a case. `hot` is told for each query whether there were hot rows."""
     statements, queries = list(case.tables()), []
     for step in case.steps():
         if isinstance(step, str):
@@ -184,14 +205,15 @@ def judge(options, database, case):
             f"SET execution = {case.choose('compiled', 'compiled', 'datafusion', 'interpreter')}",
             f"SET cache_size = '{case.choose('all', 'all', '64KB')}'",
         ]
-        statements += [*settings, "SET late_materialization_max_rows = 10000", *step, "SET late_materialization_max_rows = 0", *step]
+        statements += [*settings, "SET late_materialization_max_rows = 10000", *step, HOT, "SET late_materialization_max_rows = 0", *step]
         queries.append(len(statements) - 1)
     answers = options.binary.answers(database, statements)
     for statement, answer in zip(statements, answers):
         if answer.error is not None:
             return f"{statement}\n{answer.error}"
     for place in queries:
-        late, early = (values(answers[at].rows) for at in (place - 2, place))
+        late, early = (values(answers[at].rows) for at in (place - 3, place))
+        hot.append(answers[place - 2].rows[0][0][1] != "0")
         if late != early:
             shown = "\n".join(statements[: place + 1])
             return f"{shown}\n{len(late)} and {len(early)} rows: {late[:3]} and {early[:3]}"

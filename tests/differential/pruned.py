@@ -9,14 +9,16 @@ ROWS = 270_000
 # Statements of a case, between which tables change.
 STEPS = 12
 
-DIMENSION = """CREATE TABLE d (k BIGINT, r VARCHAR, y INTEGER, e BIGINT, t DATE, x DOUBLE, FOREIGN KEY (e) REFERENCES s (k))"""
+DIMENSION = """CREATE TABLE d (k BIGINT, r VARCHAR, y INTEGER, e BIGINT, t DATE, x DOUBLE, FOREIGN KEY (e) REFERENCES s (k){})"""
 SNOWFLAKE = """CREATE TABLE s (k INTEGER, n VARCHAR, v DECIMAL(9,2))"""
 # The names of projections, and the column of the fact table that a column of an order begins at.
 PROJECTIONS = ("p", "q")
 BEGINS = {"r": "k", "y": "k", "k.t": "k", "k.x": "k", "k.e.v": "k", "n": "e", "e.n": "e"}
 
 FACT = """CREATE TABLE {} (id BIGINT, k BIGINT, e INTEGER, q INTEGER, w VARCHAR, z DOUBLE, b INTEGER,
-FOREIGN KEY (k) REFERENCES d (k), FOREIGN KEY (e) REFERENCES s (k))"""
+FOREIGN KEY (k) REFERENCES d (k){}, FOREIGN KEY (e) REFERENCES s (k){})"""
+# Hot rows are shown as segments that no file has.
+HOT = "SELECT count(*) FROM forebay.segments WHERE table_name IN ('f', 'd') AND segment_id >= 549755813888"
 
 
 class Case:
@@ -27,6 +29,8 @@ class Case:
         # With most keys the rows that others refer to have several blocks, too.
         self.keys = self.random.choice([50, 700, 20_000, 150_000])
         self.repeated = self.random.choice([0, 0, 3])
+        # Rows of tables with foreign keys that are enforced are not hot.
+        self.is_hot = number % 2 == 0
 
     def choose(self, *items):
         return self.random.choice(items)
@@ -37,7 +41,9 @@ class Case:
         yield from (f"DROP TABLE IF EXISTS {table}" for table in ("f", "g", "d", "s"))
         yield SNOWFLAKE
         yield f"INSERT INTO s SELECT i, 'name ' || (i % 7), i % 13 FROM range({max(5, n // 10)}) t(i)"
-        yield DIMENSION
+        enforced = " NOT ENFORCED" if self.is_hot else ""
+        yield f"SET point_access = {'all' if self.is_hot else 'off'}"
+        yield DIMENSION.format(enforced)
         yield (
             f"INSERT INTO d SELECT i * {spread}, CASE WHEN i % 23 = 0 THEN NULL ELSE 'R' || (i % 5) END, i % 7, "
             f"(i * 31) % {max(6, n // 9)}, DATE '2020-01-01' + CAST(i % 400 AS INTEGER), CASE WHEN i % 19 = 0 THEN 'nan' ELSE (i % 50) / 4 END "
@@ -47,7 +53,7 @@ class Case:
             yield f"INSERT INTO d SELECT k, 'R9', y + 1, e, t, x FROM d WHERE k % {self.repeated} = 0"
         shuffled = self.choose("i", "(i * 7919) % 270011", "i // 97", "(i * i) % 100003")
         for copy in ("f", "g"):
-            yield FACT.format(copy)
+            yield FACT.format(copy, enforced, enforced)
             yield (
                 f"INSERT INTO {copy} SELECT i, CASE WHEN i % 101 = 0 THEN NULL ELSE (({shuffled}) % {n + 5}) * {spread} END, "
                 f"i % {max(5, n // 10)}, ({shuffled}) % 60, 'w' || (({shuffled}) % 300), ({shuffled}) / 7.0, ({shuffled}) // 1000 FROM range({ROWS}) t(i)"
@@ -81,7 +87,7 @@ class Case:
         if self.random.random() < 0.4:
             needed = {BEGINS.get(column, column) for column in order}
             columns = f" ({', '.join(sorted(needed | set(self.random.sample(['id', 'k', 'e', 'q', 'w', 'z', 'b'], 3))))})"
-        return f"ALTER TABLE f ADD PROJECTION IF NOT EXISTS {self.choose(*PROJECTIONS)} (ORDER BY {', '.join(order)}){columns}"
+        return f"CHECKPOINT; ALTER TABLE f ADD PROJECTION IF NOT EXISTS {self.choose(*PROJECTIONS)} (ORDER BY {', '.join(order)}){columns}"
 
     def predicate(self):
         number = self.random.randrange
@@ -135,6 +141,8 @@ class Case:
     def change(self):
         """Statements that change the tables that others refer to, or both copies alike."""
         number = self.random.randrange
+        if self.is_hot and self.random.random() < 0.5:
+            return self.hot_rows()
         change = self.choose(
             f"UPDATE d SET r = 'R{number(6)}' WHERE y = {number(7)}",
             f"UPDATE d SET y = y + 1 WHERE k % 5 = {number(5)}",
@@ -147,14 +155,26 @@ class Case:
         )
         return [change.replace("{}", copy) for copy in ("f", "g")] if "{}" in change else [change]
 
+    def hot_rows(self):
+        """Statements that add rows which become hot where their table has no projections."""
+        number = self.random.randrange
+        if self.random.random() < 0.4:
+            row = lambda: f"({number(self.keys)}, 'R{number(9)}', {number(12)}, {number(9)}, DATE '20{number(10, 30)}-02-01', NULL)"
+            return [f"INSERT INTO d VALUES {', '.join(row() for _ in range(20))}"]
+        row = lambda: f"({number(ROWS * 4)}, {self.choose(number(self.keys), 'NULL')}, {number(9)}, {number(70)}, 'w{number(400)}', NULL, {number(300)})"
+        rows = ", ".join(row() for _ in range(50))
+        return [f"INSERT INTO {copy} VALUES {rows}" for copy in ("f", "g")]
+
     def steps(self):
         """Statements; a pair is a query of both copies."""
         yield self.layout()
+        if self.is_hot:
+            yield from self.hot_rows()
         for _ in range(STEPS):
             kind = self.random.random()
-            if kind < 0.12:
+            if kind < (0.2 if self.is_hot else 0.12):
                 yield from self.change()
-            elif kind < 0.2:
+            elif kind < 0.25:
                 yield self.layout()
             else:
                 query = self.query()
@@ -166,9 +186,12 @@ def run(options, report):
     cases = max(1, options.size // STEPS)
     report.suite(f"pruned scans, seed {options.seed}, {cases} cases of {STEPS} statements")
     database = os.path.join(options.directory, "pruned")
+    hot = []
     for number in [options.query] if options.query is not None else range(cases):
         name = f"case {number} (--only pruned --seed {options.seed} --query {number})"
-        report.check(name, judge(options, database, Case(options.seed, number)))
+        report.check(name, judge(options, database, Case(options.seed, number), hot))
+    if options.query is None:
+        report.check("queries meet hot rows", None if 10 * sum(hot) > len(hot) else f"{sum(hot)} of {len(hot)} do")
     report.end()
 
 
@@ -177,8 +200,8 @@ def values(rows):
     return sorted(str([value for _, value in row]) for row in rows)
 
 
-def judge(options, database, case):
-    """What is wrong with the answers of a case."""
+def judge(options, database, case, hot):
+    """What is wrong with the answers of a case. `hot` is told for each pair of queries whether there were hot rows."""
     statements, pairs = list(case.tables()), []
     for step in case.steps():
         if isinstance(step, str):
@@ -186,14 +209,15 @@ def judge(options, database, case):
             continue
         pruning = case.choose("all", "all", "all", "histogram", "bloom", "minmax")
         copies = case.choose("on", "on", "off", *PROJECTIONS)
-        statements += [f"SET projections = '{copies}'", f"SET pruning = '{pruning}'", step[0], "SET pruning = 'none'", step[1]]
+        statements += [f"SET projections = '{copies}'", f"SET pruning = '{pruning}'", step[0], HOT, "SET pruning = 'none'", step[1]]
         pairs.append(len(statements) - 1)
     answers = options.binary.answers(database, statements)
     for statement, answer in zip(statements, answers):
         if answer.error is not None:
             return f"{statement}\n{answer.error}"
     for place in pairs:
-        pruned, plain = (values(answers[at].rows) for at in (place - 2, place))
+        pruned, plain = (values(answers[at].rows) for at in (place - 3, place))
+        hot.append(answers[place - 2].rows[0][0][1] != "0")
         if pruned != plain:
             shown = "\n".join(statements[: place + 1])
             return f"{shown}\n{len(pruned)} and {len(plain)} rows: {pruned[:3]} and {plain[:3]}"
