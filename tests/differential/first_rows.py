@@ -48,7 +48,8 @@ class Case:
         yield from (f"DROP TABLE IF EXISTS {table}" for table in ("f", "d"))
         declared = ", ".join(f"{name} {shape.split(',')[0] if name != 'price' else 'DECIMAL(12,2)'}" for name, shape in SHAPES.items())
         values = ", ".join(shape.partition(", ")[2] for shape in SHAPES.values())
-        key = self.choose(" PRIMARY KEY", " UNIQUE", "")
+        # Rows that are there become hot in tables with a primary key.
+        key = " PRIMARY KEY" if self.is_hot else self.choose(" PRIMARY KEY", " UNIQUE", "")
         spread = self.spread
         yield f"SET point_access = {'all' if self.is_hot else 'off'}"
         yield f"SET force_encoding = {self.choose('none', 'none', 'uncompressed', 'dictionary', 'run_length')}"
@@ -69,11 +70,15 @@ class Case:
         columns = ""
         if self.random.random() < 0.5:
             columns = f" ({', '.join(sorted(set(order.split(', ')) | set(self.some(['k', *COLUMNS], 6)) | ({'id'} if table == 'f' else set())))})"
+        projected = [
+            f"ALTER TABLE {table} ADD PROJECTION IF NOT EXISTS {self.choose(*PROJECTIONS)} (ORDER BY {order}){columns}",
+            f"ALTER TABLE {table} ADD PROJECTION IF NOT EXISTS {self.choose(*PROJECTIONS)} (ORDER BY {order})",
+            f"ALTER TABLE {table} DROP PROJECTION IF EXISTS {self.choose(*PROJECTIONS)}",
+        ]
+        # Rows of tables with projections are not hot.
         return self.choose(
             f"ALTER TABLE {table} CLUSTER BY ({order})",
-            f"CHECKPOINT; ALTER TABLE {table} ADD PROJECTION IF NOT EXISTS {self.choose(*PROJECTIONS)} (ORDER BY {order}){columns}",
-            f"CHECKPOINT; ALTER TABLE {table} ADD PROJECTION IF NOT EXISTS {self.choose(*PROJECTIONS)} (ORDER BY {order})",
-            f"ALTER TABLE {table} DROP PROJECTION IF EXISTS {self.choose(*PROJECTIONS)}",
+            *([] if self.is_hot else projected),
             f"OPTIMIZE TABLE {table}",
             f"ALTER TABLE f ADD COLUMN IF NOT EXISTS late VARCHAR DEFAULT 'older than this'",
         )
@@ -92,13 +97,20 @@ class Case:
         )
 
     def hot_rows(self):
-        """A statement whose rows become hot where their table has no projections, and, if they were there already, a primary key."""
+        """A statement that adds hot rows, or makes rows hot."""
         number = self.random.randrange
         first = number(self.keys)
         among = f"k BETWEEN {first * self.spread} AND {(first + number(1, 400)) * self.spread}"
-        row = lambda at: f"({ROWS * (self.added + 100) + at}, {self.choose(first * self.spread, 'NULL')}, {number(1_000_003)}, 'text number {number(99_991)}', DATE '2001-02-03')"
-        added = f"INSERT INTO f (id, k, plain, text, day) VALUES {', '.join(row(at) for at in range(30))}"
-        return self.choose(added, f"UPDATE d SET text = 'hot', runs = 7 WHERE {among}", f"DELETE FROM d WHERE {among}", f"UPDATE d SET few = NULL, plain = {number(99)} WHERE {among}")
+        key = self.choose(first * self.spread, "NULL")
+        values = f"'few {number(99)}', 'text number {number(99_991)}', {number(150)}, NULL, {number(1000)}.25, DATE '2001-02-03', NULL"
+        rows = ", ".join(f"({ROWS * (self.added + 100) + at}, {key}, {number(1_000_003)}, {values})" for at in range(30))
+        added = f"INSERT INTO f (id, k, {', '.join(COLUMNS)}) VALUES {rows}"
+        return self.choose(
+            added,
+            f"UPDATE d SET text = 'hot', runs = 7 WHERE {among}",
+            f"UPDATE d SET few = NULL, plain = {number(99)} WHERE {among}",
+            f"DELETE FROM d WHERE {among}",
+        )
 
     def predicate(self, table):
         number = self.random.randrange
