@@ -300,9 +300,9 @@ def run_hot(options, report):
     """What a file says holds for hot rows, and for those beside frozen ones, in some order. So many of the files that change rows are run with the
     ones, and others with the others; the long size and a file that is named run all with both."""
     report.suite("SQL files on hot and mixed rows")
-    # Row ids are places, and those of hot rows come last.
+    # Row ids are places, and those of hot rows come last. Some files make hot rows themselves.
     texts = {path: path.read_text(encoding="utf-8") for path in sql_files(options, report)}
-    files = [path for path, text in texts.items() if INSERTED.search(text) and "rowid" not in text]
+    files = [path for path, text in texts.items() if INSERTED.search(text) and "rowid" not in text and "point_access" not in text]
     step = 1 if options.long or options.file else 8
     for place, rows in enumerate(("hot", "mixed")):
         chosen = files[(options.seed + place) % step :: step]
