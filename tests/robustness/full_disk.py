@@ -58,6 +58,7 @@ def steps(binary, report, mounted):
     report.check("space is back: rows", fine(binary.run(database, *count), b"\n10000\n"))
     report.check("space is back: CHECK DATABASE", fine(binary.run(database, "-c", "CHECK DATABASE")))
     report.check("space is back: INSERT", fine(binary.run(database, "-c", "INSERT INTO small VALUES (1)")))
+    hot_rows(binary, report, database, ballast)
     binary.must(database, "CREATE TABLE wide AS SELECT n, n % 7 AS g, md5(CAST(n AS VARCHAR)) AS v FROM range(60000) AS r(n)")
     fill(ballast)
     outcome = binary.run(database, "-c", "ALTER TABLE wide CLUSTER BY (g)")
@@ -83,6 +84,30 @@ def steps(binary, report, mounted):
     os.remove(ballast)
     report.check("space is back: OPTIMIZE TABLE", fine(binary.run(database, "-c", "OPTIMIZE TABLE wide")))
     report.check("space is back: rows of the copy", fine(binary.run(database, *of_copy), b"\n60000,179994\n"))
+
+
+def hot_rows(binary, report, database, ballast):
+    """Changes by key fail whole, too, and rows that are hot stay so."""
+    keyed = "CREATE TABLE keyed (k INTEGER PRIMARY KEY, v VARCHAR)"
+    binary.must(database, keyed, "SET point_access = all", f"INSERT INTO keyed VALUES {', '.join(f'({k}, NULL)' for k in range(1000))}")
+    hot = "SELECT sum(rows) FROM forebay.segments WHERE table_name = 'keyed' AND segment_id >= 549755813888"
+    look = ("--format", "csv", "--no-header", "-c", "SELECT count(*), sum(k), count(v) FROM keyed", "-c", hot)
+    report.check("rows are hot", fine(binary.run(database, *look), b"1000,499500,0\n1000\n"))
+    fill(ballast)
+    text = "x" * 100_000
+    for name, statements in {
+        "INSERT": [f"INSERT INTO keyed VALUES (1000, '{text}')"],
+        "UPDATE": ["UPDATE keyed SET v = 'new' WHERE k = 7"],
+        "DELETE": ["DELETE FROM keyed WHERE k BETWEEN 10 AND 20"],
+        "COMMIT": ["BEGIN", "UPDATE keyed SET v = 'new' WHERE k < 500", "DELETE FROM keyed WHERE k = 3", "COMMIT"],
+    }.items():
+        outcome = binary.run(database, *(part for statement in ["SET point_access = all", *statements] for part in ("-c", statement)))
+        report.check(f"{name} by key on a full disk", full(outcome))
+        report.check(f"{name} by key: nothing is kept", fine(binary.run(database, *look), b"1000,499500,0\n1000\n"))
+    os.remove(ballast)
+    binary.must(database, "SET point_access = all", "UPDATE keyed SET v = 'new' WHERE k = 7", "DELETE FROM keyed WHERE k = 3")
+    report.check("space is back: changes by key", fine(binary.run(database, *look), b"999,499497,1\n999\n"))
+    report.check("space is back: CHECK DATABASE with hot rows", fine(binary.run(database, "-c", "CHECK DATABASE")))
 
 
 def run(options, report):
