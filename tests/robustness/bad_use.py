@@ -11,6 +11,8 @@ import subprocess
 
 import duckdb
 
+from cancel import Terminal
+
 ROWS = 100
 TABLE = "CREATE TABLE t (k INTEGER PRIMARY KEY, v VARCHAR)"
 FILL = f"INSERT INTO t SELECT range, 'v' || range FROM range({ROWS})"
@@ -147,6 +149,28 @@ class Suite:
             found = self.binary.rows(database, ALL)
             self.report.check(f"{kind}: {wrong} keeps nothing", None if found == before else f"{len(found)} rows")
 
+    def commit_after_error(self, kind):
+        """At a prompt, a transaction that has failed takes nothing but its end: COMMIT rolls it back, and says so; then all goes on."""
+        database = self.database(kind)
+        terminal = Terminal(self.binary, database, self.directory)
+        told = {
+            f"{BY_KEY};": b"SET",
+            "BEGIN;": b"BEGIN",
+            "UPDATE t SET v = 'lost' WHERE k = 30;": b"1 row changed",
+            "INSERT INTO t VALUES (7, 'again');": b'duplicate key "k: 7"',
+            "UPDATE t SET v = 'lost' WHERE k = 40;": b"transaction is aborted",
+            "SELECT count(*) FROM t;": b"ROLLBACK ends it",
+            "COMMIT;": b"ROLLBACK in",
+            "SELECT 5000 + count(*) AS n FROM t WHERE v = 'lost';": b" 5000 ",
+            "UPDATE t SET v = 'kept' WHERE k = 50;": b"1 row changed",
+        }
+        for statement, wanted in told.items():
+            is_told = terminal.answer(statement, wanted)
+            self.report.check(f"{kind}: {statement}", None if is_told else f"expected {wanted}")
+        terminal.close()
+        found = self.binary.rows(database, "SELECT k, v FROM t WHERE k IN (30, 50) ORDER BY k")
+        self.report.check(f"{kind}: behind a prompt", None if found == [["30", "v30"], ["50", "kept"]] else f"{found}")
+
     def logged(self, kind):
         """A database whose process was killed, with its rows, and its log's name."""
         database = self.database(kind)
@@ -234,7 +258,8 @@ def run(options, report):
     """`options`: binary, directory."""
     report.suite("bad use")
     suite = Suite(options, report)
-    for case in (suite.two_processes, suite.violated_keys, suite.failed_transaction, suite.newer_log, suite.damaged_log, suite.tail):
+    of_statements = (suite.two_processes, suite.violated_keys, suite.failed_transaction, suite.commit_after_error)
+    for case in (*of_statements, suite.newer_log, suite.damaged_log, suite.tail):
         for kind in KINDS:
             case(kind)
     shutil.rmtree(suite.directory, ignore_errors=True)

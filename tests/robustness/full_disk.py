@@ -4,6 +4,8 @@ database can still be opened, read and made smaller. Needs the right to mount a 
 import os
 import subprocess
 
+from cancel import Terminal
+
 SIZE_MB = 24
 LOAD = "CREATE TABLE big AS SELECT n, md5(CAST(n AS VARCHAR)) AS v FROM range(3000000) AS r(n)"
 
@@ -104,8 +106,17 @@ def hot_rows(binary, report, database, ballast):
         outcome = binary.run(database, *(part for statement in ["SET point_access = all", *statements] for part in ("-c", statement)))
         report.check(f"{name} by key on a full disk", full(outcome))
         report.check(f"{name} by key: nothing is kept", fine(binary.run(database, *look), b"1000,499500,0\n1000\n"))
+    # In a program that goes on, hot rows are as before the commits that fail, and later ones succeed.
+    terminal = Terminal(binary, database, os.path.dirname(database))
+    of_all = "SELECT 5000000 + sum(k) + count(v) AS n FROM keyed;"
+    begun = [("SET point_access = all;", b"SET"), ("UPDATE keyed SET v = 'lost' WHERE k < 500;", b"No space left"), (of_all, b" 5499500 ")]
+    begun += [("BEGIN;", b"BEGIN"), ("DELETE FROM keyed WHERE k = 9;", b"1 row"), ("COMMIT;", b"No space left"), (of_all, b" 5499500 ")]
+    for statement, wanted in begun:
+        report.check(f"a full disk at a prompt: {statement}", None if terminal.answer(statement, wanted) else f"expected {wanted}")
     os.remove(ballast)
-    binary.must(database, "SET point_access = all", "UPDATE keyed SET v = 'new' WHERE k = 7", "DELETE FROM keyed WHERE k = 3")
+    for statement, wanted in [("UPDATE keyed SET v = 'new' WHERE k = 7;", b"1 row changed"), ("DELETE FROM keyed WHERE k = 3;", b"1 row changed"), (of_all, b" 5499498 ")]:
+        report.check(f"space is back at a prompt: {statement}", None if terminal.answer(statement, wanted) else f"expected {wanted}")
+    terminal.close()
     report.check("space is back: changes by key", fine(binary.run(database, *look), b"999,499497,1\n999\n"))
     report.check("space is back: CHECK DATABASE with hot rows", fine(binary.run(database, "-c", "CHECK DATABASE")))
 
