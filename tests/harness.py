@@ -5,10 +5,13 @@ import os
 import pathlib
 import sys
 
+import duckdb
 import pyarrow as pa
 
 from binary import MARKER_COLUMN, Answer, Binary, Number
+from hot_rows import Model
 from rows import Expected, difference
+from sqltest import compare, parse
 
 # name: (what the program does after its answers, how the last answer looks)
 ENDS = {
@@ -59,6 +62,51 @@ def numbers(report):
         report.check(f"{cell!r} where 1 is expected", None if (different is None) == is_right else f"{different}")
 
 
+def orders(report):
+    """Rows of SQL files, which may lie in another order where no ORDER BY determines it."""
+    answer = Answer(rows=[[("a", Number("2"))], [("a", Number("1"))]])
+    for sql, in_order, is_right in (
+        ("SELECT a FROM t", True, False),
+        ("SELECT a FROM t", False, True),
+        ("SELECT a FROM t ORDER BY a", False, False),
+    ):
+        [block] = parse(f"query\n{sql}\n----\n1\n2\n")
+        different = compare(block, answer, in_order)
+        report.check(f"{sql}, {in_order}", None if (different is None) == is_right else f"{different}")
+    [block] = parse("query\nSELECT a FROM t\n----\n1\n3\n")
+    report.check("other rows in any order", None if compare(block, answer, in_order=False) else "they are taken for right")
+
+
+def savepoints(report):
+    """DuckDB with savepoints, as it stands in for what Forebay should do."""
+    connection = duckdb.connect()
+    model = Model(connection)
+    found = []
+    for sql, wanted in (
+        ("CREATE TABLE c (k INTEGER)", []),
+        ("BEGIN", []),
+        ("INSERT INTO c VALUES (1)", [1]),
+        ("SAVEPOINT s1", [1]),
+        ("INSERT INTO c VALUES (2)", [1, 2]),
+        ("SAVEPOINT s2", [1, 2]),
+        ("DELETE FROM c RETURNING k", []),
+        ("ROLLBACK TO s2", [1, 2]),
+        ("INSERT INTO c VALUES (3)", [1, 2, 3]),
+        ("RELEASE s2", [1, 2, 3]),
+        ("ROLLBACK TO s1", [1]),
+        ("INSERT INTO c VALUES (4)", [1, 4]),
+        ("ROLLBACK TO s1", [1]),
+        ("COMMIT", [1]),
+        ("BEGIN", [1]),
+        ("DELETE FROM c", []),
+        ("ROLLBACK", [1]),
+    ):
+        model.execute(sql)
+        rows = [key for (key,) in connection.execute("SELECT k FROM c ORDER BY k").fetchall()]
+        found += [] if rows == wanted else [f"{sql}: {rows}, not {wanted}"]
+    report.check("savepoints of the model", "\n".join(found))
+
+
 def comparison(report):
     """What `bench/compare --cold` concludes from rounds whose figures are made up."""
     sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "bench" / "compare"))
@@ -103,5 +151,7 @@ def run(options, report):
     endings(directory, report)
     errors(directory, report)
     numbers(report)
+    orders(report)
+    savepoints(report)
     comparison(report)
     report.end()

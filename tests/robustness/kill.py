@@ -34,6 +34,7 @@ TERMINALS = [
     ["--set", "durability=off", "--procedures"],
 ]
 CONDITIONS = 12
+MOST_SECONDS_TO_WORK = 20
 # What each transaction that changes something adds to.
 PROGRESS = "SELECT (SELECT sum(d_next_o_id) FROM district), (SELECT count(*) FROM history), (SELECT sum(c_delivery_cnt) FROM customer)"
 # Changes after which each of the conditions has rows.
@@ -345,10 +346,15 @@ def run_tpcc(options, report):
     for number in range(kills):
         terminals = TERMINALS[number % len(TERMINALS)]
         # Some logs grow so long that a checkpoint is under way.
-        delay = chance.uniform(0.2, 1.2) if chance.random() < 0.8 else chance.uniform(1.2, 3)
+        delay = chance.uniform(0, 0.7) if chance.random() < 0.8 else chance.uniform(0.7, 3)
+        before = logs(database)
         name = f"kill {number}: {' '.join(terminals)} after {delay * 1000:.0f} ms"
         process = binary.start("bench", "tpcc", "--db", database, "--seconds", 60, "--clients", chance.choice([1, 2, 4]), *terminals)
         try:
+            # The first commit makes a log.
+            started = time.monotonic()
+            while not logs(database) - before and process.poll() is None and time.monotonic() - started < MOST_SECONDS_TO_WORK:
+                time.sleep(0.01)
             time.sleep(delay)
             is_running = process.poll() is None
         finally:
@@ -368,6 +374,10 @@ def run_tpcc(options, report):
     report.check("conditions find what is wrong", f"not those of the numbers {blind}" if blind else None)
     shutil.rmtree(database, ignore_errors=True)
     report.end()
+
+
+def logs(database):
+    return {name for name in os.listdir(database) if name.startswith("redo-")}
 
 
 def look_at_tpcc(binary, database, conditions, before):
