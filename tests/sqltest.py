@@ -194,7 +194,7 @@ class Runner:
             return [block]
         self.changes += 1
         is_by_key = self.rows == "hot" or self.changes % 2 == 1
-        setting = Block(block.line, "statement", "ok", f"SET point_access = {'all' if is_by_key else 'off'}")
+        setting = Block(block.line, "statement", "ok", f"SET point_access = {'on' if is_by_key else 'off'}")
         looks = [Block(block.line, "rows", "1", HOT_SEGMENTS)] if block.kind == "statement" and block.arguments == "ok" else []
         return [setting, block, *looks]
 

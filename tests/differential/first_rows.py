@@ -51,7 +51,7 @@ class Case:
         # Rows that are there become hot in tables with a primary key.
         key = " PRIMARY KEY" if self.is_hot else self.choose(" PRIMARY KEY", " UNIQUE", "")
         spread = self.spread
-        yield f"SET point_access = {'all' if self.is_hot else 'off'}"
+        yield f"SET point_access = {'on' if self.is_hot else 'off'}"
         yield f"SET force_encoding = {self.choose('none', 'none', 'uncompressed', 'dictionary', 'run_length')}"
         yield f"SET chunk_blocks = {self.choose('auto', '1', '8')}"
         yield f"CREATE TABLE d (k BIGINT{key}, {declared})"

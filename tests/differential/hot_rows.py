@@ -307,7 +307,7 @@ def run(options, report):
         made = ["DROP TABLE IF EXISTS c", create_sql(), f"INSERT INTO c SELECT {NAMES} FROM {FILLED} WHERE k < {chance.choice([0, 30, KEYS, 1000])}"]
         name = f"case {number} (--only hot_rows --seed {options.seed} --query {number})"
         execution = "device = emulated" if number % OF_DEVICE == OF_DEVICE // 2 else f"execution = {EXECUTIONS[number % len(EXECUTIONS)]}"
-        settings = ["SET point_access = all", f"SET {execution}", f"SET durability = {'full' if number % OF_DURABLE == 0 else 'off'}"]
+        settings = ["SET point_access = on", f"SET {execution}", f"SET durability = {'full' if number % OF_DURABLE == 0 else 'off'}"]
         report.check(name, judge(options, connection, database, made, (statements, generator.questions(number), settings), (hot, done)))
     report.check("rows are hot", None if 2 * sum(hot) > len(hot) else f"after {sum(hot)} of {len(hot)} tens of statements")
     report.check("most statements are run", None if 2 * sum(done) > STATEMENTS * len(done) else f"{sum(done)} of {STATEMENTS * len(done)}")

@@ -91,8 +91,10 @@ def heat(options, report, database, found):
             for low, high in ranges(options, database, table, key, rows)
         ]
         keyed = f"ALTER TABLE {quoted(table)} ADD PRIMARY KEY ({key})"
-        answers = options.binary.answers(database, [keyed, "SET point_access = all", *changes, HOT_ROWS.format(table)], timeout=300)
-        wrong = next((f"{sql}\n{answer.error}" for sql, answer in zip([keyed, "SET", *changes], answers) if answer.error), None)
+        # Within a transaction rows of small segments become hot, too.
+        asked = [keyed, "SET point_access = on", "BEGIN", *changes, "COMMIT"]
+        answers = options.binary.answers(database, [*asked, HOT_ROWS.format(table)], timeout=300)
+        wrong = next((f"{sql}\n{answer.error}" for sql, answer in zip(asked, answers) if answer.error), None)
         hot = int(answers[-1].rows[0][0][1]) if not wrong else 0
         most = MOST_HOT[options.long]
         least = most // 3 if rows > most else rows // 3 if options.layout == "mixed" else rows

@@ -42,7 +42,7 @@ class Case:
         yield SNOWFLAKE
         yield f"INSERT INTO s SELECT i, 'name ' || (i % 7), i % 13 FROM range({max(5, n // 10)}) t(i)"
         enforced = " NOT ENFORCED" if self.is_hot else ""
-        yield f"SET point_access = {'all' if self.is_hot else 'off'}"
+        yield f"SET point_access = {'on' if self.is_hot else 'off'}"
         yield DIMENSION.format(enforced)
         yield (
             f"INSERT INTO d SELECT i * {spread}, CASE WHEN i % 23 = 0 THEN NULL ELSE 'R' || (i % 5) END, i % 7, "

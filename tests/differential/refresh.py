@@ -84,7 +84,7 @@ def run(options, report):
             label = f"{name} {number} {'by key' if by_key else 'by plans'}"
             statements = change(connection, number if change is come else SHARE // 2 + number, by_key)
             report.check(f"{label} has rows", None if len(statements) > 3 else f"{statements}")
-            answers = options.binary.answers(database, ["SET point_access = all", *statements], timeout=600)
+            answers = options.binary.answers(database, ["SET point_access = on", *statements], timeout=600)
             wrong = next((f"{sql}\n{answer.error}" for sql, answer in zip(statements, answers[1:]) if answer.error), None)
             report.check(label, wrong)
             expected = {name: Expected(connection.sql(text).to_arrow_table()) for name, text in texts.items()}

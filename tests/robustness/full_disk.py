@@ -91,7 +91,7 @@ def steps(binary, report, mounted):
 def hot_rows(binary, report, database, ballast):
     """Changes by key fail whole, too, and rows that are hot stay so."""
     keyed = "CREATE TABLE keyed (k INTEGER PRIMARY KEY, v VARCHAR)"
-    binary.must(database, keyed, "SET point_access = all", f"INSERT INTO keyed VALUES {', '.join(f'({k}, NULL)' for k in range(1000))}")
+    binary.must(database, keyed, "SET point_access = on", f"INSERT INTO keyed VALUES {', '.join(f'({k}, NULL)' for k in range(1000))}")
     hot = "SELECT sum(rows) FROM forebay.segments WHERE table_name = 'keyed' AND segment_id >= 549755813888"
     look = ("--format", "csv", "--no-header", "-c", "SELECT count(*), sum(k), count(v) FROM keyed", "-c", hot)
     report.check("rows are hot", fine(binary.run(database, *look), b"1000,499500,0\n1000\n"))
@@ -103,13 +103,13 @@ def hot_rows(binary, report, database, ballast):
         "DELETE": ["DELETE FROM keyed WHERE k BETWEEN 10 AND 20"],
         "COMMIT": ["BEGIN", "UPDATE keyed SET v = 'new' WHERE k < 500", "DELETE FROM keyed WHERE k = 3", "COMMIT"],
     }.items():
-        outcome = binary.run(database, *(part for statement in ["SET point_access = all", *statements] for part in ("-c", statement)))
+        outcome = binary.run(database, *(part for statement in ["SET point_access = on", *statements] for part in ("-c", statement)))
         report.check(f"{name} by key on a full disk", full(outcome))
         report.check(f"{name} by key: nothing is kept", fine(binary.run(database, *look), b"1000,499500,0\n1000\n"))
     # In a program that goes on, hot rows are as before the commits that fail, and later ones succeed.
     terminal = Terminal(binary, database, os.path.dirname(database))
     of_all = "SELECT 5000000 + sum(k) + count(v) AS n FROM keyed;"
-    begun = [("SET point_access = all;", b"SET"), ("UPDATE keyed SET v = 'lost' WHERE k < 500;", b"No space left"), (of_all, b" 5499500 ")]
+    begun = [("SET point_access = on;", b"SET"), ("UPDATE keyed SET v = 'lost' WHERE k < 500;", b"No space left"), (of_all, b" 5499500 ")]
     begun += [("BEGIN;", b"BEGIN"), ("DELETE FROM keyed WHERE k = 9;", b"1 row"), ("COMMIT;", b"No space left"), (of_all, b" 5499500 ")]
     for statement, wanted in begun:
         report.check(f"a full disk at a prompt: {statement}", None if terminal.answer(statement, wanted) else f"expected {wanted}")

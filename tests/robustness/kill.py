@@ -244,7 +244,7 @@ def changes(options, report, chance):
         delay = chance.uniform(0.02, 0.3)
         name = f"sequence {number} (--only hot_rows --seed {options.seed} --query {number}) killed after {delay * 1000:.0f} ms"
         try:
-            last = kill_after(options.binary, database, ["SET point_access = all", f"SET durability = {chance.choice(DURABILITIES)}", *told], delay) or 0
+            last = kill_after(options.binary, database, ["SET point_access = on", f"SET durability = {chance.choice(DURABILITIES)}", *told], delay) or 0
         except RuntimeError as error:
             report.fail(name, str(error))
             continue

@@ -115,7 +115,7 @@ fn scene(level: &str, place: &str) -> Scene {
     let session = || {
         let session = database.session();
         for setting in
-            ["point_access = all", &format!("default_transaction_isolation = '{level}'"), "lock_timeout = '1min'"]
+            ["point_access = on", &format!("default_transaction_isolation = '{level}'"), "lock_timeout = '1min'"]
         {
             run(&session, &format!("SET {setting}")).expect(setting);
         }
@@ -365,7 +365,7 @@ fn waiting_ends_with_its_time_or_when_nobody_wants_to_any_more() {
         let waiting = scene.database.session();
         let change = "UPDATE t SET v = 12 WHERE k = 1";
         for (timeout, kind) in [("0", ErrorKind::Conflict), ("20ms", ErrorKind::Busy)] {
-            for text in ["SET point_access = all", &format!("SET lock_timeout = '{timeout}'")] {
+            for text in ["SET point_access = on", &format!("SET lock_timeout = '{timeout}'")] {
                 run(&waiting, text).expect(text);
             }
             let error = run(&waiting, change).expect_err("it is being changed");

@@ -295,6 +295,7 @@ fn programs_follow_what_the_table_becomes() {
 fn changes_by_key_of_two_sessions_conflict_or_are_tried_again() {
     let database = in_memory();
     let (one, other) = (database.session(), database.session());
+    run(&other, "SET lock_timeout = 0");
     run(&one, "CREATE TABLE n (k INTEGER PRIMARY KEY, v BIGINT NOT NULL); INSERT INTO n VALUES (1, 0), (2, 0)");
     let add = one.prepare("UPDATE n SET v = v + 1 WHERE k = $1").expect("an update");
     let of = |key: i64| Params::new().push(key);

@@ -41,11 +41,18 @@ fn conflict(session: &Session, text: &str) {
     assert_eq!(error.kind(), ErrorKind::Conflict, "{text}: {error}");
 }
 
+/// A session whose statements wait for nobody, since one thread runs those of all sessions, and whose texts are planned.
+fn impatient(database: &Database) -> Session {
+    let session = database.session();
+    ok(&session, "SET lock_timeout = 0; SET point_access = prepared");
+    session
+}
+
 const BEGIN: &str = "BEGIN ISOLATION LEVEL SERIALIZABLE";
 
 fn sessions() -> (Database, [Session; 2]) {
     let database = in_memory();
-    let both = [database.session(), database.session()];
+    let both = [impatient(&database), impatient(&database)];
     ok(
         &both[0],
         "CREATE TABLE t (k INTEGER PRIMARY KEY, v INTEGER); INSERT INTO t VALUES (1, 10), (2, 20);
@@ -275,7 +282,7 @@ struct Worker {
 
 impl Worker {
     fn new(database: &Database) -> Self {
-        let session = database.session();
+        let session = impatient(database);
         let prepare = |sql: &str| session.prepare(sql).expect("it parses");
         let prepared = [
             prepare("SELECT v FROM t WHERE k = $1"),
@@ -326,7 +333,7 @@ impl Worker {
 /// Runs a history; how many transactions it took to be serializable wrongly, and how many committed.
 fn history(begin: &str, script: &[(usize, Option<Step>)]) -> std::result::Result<usize, String> {
     let database = in_memory();
-    let setup = database.session();
+    let setup = impatient(&database);
     ok(&setup, "CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT); INSERT INTO t VALUES (0, 1), (2, 3), (4, 5)");
     let mut workers: Vec<Worker> = (0..3).map(|_| Worker::new(&database)).collect();
     let mut committed: Vec<Open> = Vec::new();

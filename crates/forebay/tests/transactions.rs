@@ -42,10 +42,17 @@ fn fails(session: &Session, text: &str, kind: ErrorKind) {
     assert_eq!(error.kind(), kind, "{text}: {error}");
 }
 
+/// A session that changes rows by plans, as these tests have it; those of changes by key are in isolation.rs.
+fn planned(database: &Database) -> Session {
+    let session = database.session();
+    ok(&session, "SET point_access = off; SET lock_timeout = 0");
+    session
+}
+
 /// Two sessions of a database with a table `t` of the rows 1 and 2, in two segments.
 fn two_sessions() -> (Session, Session) {
     let database = database();
-    let (one, other) = (database.session(), database.session());
+    let (one, other) = (planned(&database), planned(&database));
     ok(&one, "CREATE TABLE t (a INTEGER, s VARCHAR); INSERT INTO t VALUES (1, 'a'); INSERT INTO t VALUES (2, 'b')");
     (one, other)
 }
@@ -227,7 +234,7 @@ fn a_row_that_fails_while_rows_are_read_aborts_the_transaction() {
 
 #[test]
 fn statements_of_transactions_belong_where_they_are() {
-    let session = database().session();
+    let session = planned(&database());
     for outside in ["COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT s", "ROLLBACK TO s", "RELEASE s"] {
         fails(&session, outside, ErrorKind::Input);
     }
@@ -433,7 +440,7 @@ fn a_session_that_ends_rolls_back() {
     let open = || Database::open(&place, &Options::default()).expect("open");
     let files = |place: &Path| std::fs::read_dir(place.join("segments")).expect("a folder").count();
     let database = open();
-    let session = database.session();
+    let session = planned(&database);
     // Segments of few rows have no file before a checkpoint, temporary ones among them.
     ok(&session, "CREATE TABLE t AS SELECT 1 AS a; CHECKPOINT");
     assert_eq!(files(&place), 1);
@@ -442,7 +449,7 @@ fn a_session_that_ends_rolls_back() {
     assert_eq!(files(&place), 4);
     drop(session);
     assert_eq!(files(&place), 1, "what was written is removed");
-    let session = database.session();
+    let session = planned(&database);
     check(&session, "SELECT a FROM t", &[1]);
     // Rolled back, with a result that is still being read.
     ok(&session, "BEGIN; INSERT INTO t SELECT i FROM range(100000) r(i)");
@@ -458,16 +465,16 @@ fn a_session_that_ends_rolls_back() {
     drop(session);
     drop(database);
     assert_eq!(files(&place), 1);
-    check(&open().session(), "SELECT a FROM t", &[1]);
+    check(&planned(&open()), "SELECT a FROM t", &[1]);
 }
 
 #[test]
 fn sessions_that_write_at_once_lose_nothing() {
     let database = database();
-    ok(&database.session(), "CREATE TABLE t (w INTEGER, n INTEGER); CREATE SEQUENCE s");
+    ok(&planned(&database), "CREATE TABLE t (w INTEGER, n INTEGER); CREATE SEQUENCE s");
     thread::scope(|scope| {
         for writer in 0..4 {
-            let session = database.session();
+            let session = planned(&database);
             scope.spawn(move || {
                 for n in 0..10 {
                     if n % 2 == 0 {
@@ -482,7 +489,7 @@ fn sessions_that_write_at_once_lose_nothing() {
             });
         }
     });
-    let session = database.session();
+    let session = planned(&database);
     check(&session, "SELECT count(*) FROM (SELECT DISTINCT w, n FROM t)", &[40]);
     check(&session, "SELECT nextval('s')", &[21]);
 }
@@ -492,7 +499,7 @@ const SEGMENTS: &str = "SELECT count(DISTINCT segment_id) FROM forebay.segments 
 #[test]
 fn small_segments_are_merged_as_they_gather() {
     let database = database();
-    let (one, other) = (database.session(), database.session());
+    let (one, other) = (planned(&database), planned(&database));
     ok(&one, "CREATE TABLE t (a INTEGER PRIMARY KEY, s VARCHAR)");
     let add = |rows: std::ops::Range<i64>| {
         rows.for_each(|row| ok(&one, &format!("INSERT INTO t VALUES ({row}, 'row {row}')")));
@@ -532,7 +539,7 @@ fn small_segments_are_merged_as_they_gather() {
 /// Every copy of the rows has all of them in its own order, and few segments.
 #[test]
 fn projections_and_ordered_tables_are_merged_as_they_gather() {
-    let session = database().session();
+    let session = planned(&database());
     ok(&session, "CREATE TABLE t (a INTEGER, b INTEGER); INSERT INTO t VALUES (0, 0)");
     ok(&session, "ALTER TABLE t CLUSTER BY (b); ALTER TABLE t ADD PROJECTION p (ORDER BY a)");
     (1..70).for_each(|row| ok(&session, &format!("INSERT INTO t VALUES ({row}, {row} * 37 % 70)")));
@@ -553,10 +560,10 @@ fn projections_and_ordered_tables_are_merged_as_they_gather() {
 #[test]
 fn statements_of_their_own_are_run_again_after_a_conflict() {
     let database = database();
-    ok(&database.session(), "CREATE TABLE t AS SELECT i AS a, 0 AS n FROM range(4) t(i); CREATE SEQUENCE s");
+    ok(&planned(&database), "CREATE TABLE t AS SELECT i AS a, 0 AS n FROM range(4) t(i); CREATE SEQUENCE s");
     thread::scope(|scope| {
         for writer in 0..4 {
-            let session = database.session();
+            let session = planned(&database);
             scope.spawn(move || {
                 for _ in 0..15 {
                     ok(&session, "UPDATE t SET n = n + 1 + 0 * nextval('s')");
@@ -566,7 +573,7 @@ fn statements_of_their_own_are_run_again_after_a_conflict() {
             });
         }
     });
-    let session = database.session();
+    let session = planned(&database);
     check(&session, "SELECT DISTINCT n FROM t WHERE a < 100", &[60]);
     check(&session, "SELECT count(*) FROM t WHERE a >= 100", &[4]);
     check(&session, "SELECT nextval('s') > 60 * 4 + 60", &[1]);
@@ -575,7 +582,7 @@ fn statements_of_their_own_are_run_again_after_a_conflict() {
 /// Two sessions of a database with a table `t` of 20,000 rows in one segment.
 fn two_sessions_of_a_large_table() -> (Session, Session) {
     let database = database();
-    let (one, other) = (database.session(), database.session());
+    let (one, other) = (planned(&database), planned(&database));
     ok(&one, "CREATE TABLE t AS SELECT i AS a, 'row ' || i AS s FROM range(20000) r(i)");
     (one, other)
 }
@@ -614,7 +621,7 @@ fn transactions_that_change_different_rows_of_a_large_segment_both_commit() {
 #[test]
 fn transactions_that_write_different_keys_both_commit() {
     let database = database();
-    let (one, other) = (database.session(), database.session());
+    let (one, other) = (planned(&database), planned(&database));
     ok(&one, "CREATE TABLE t (a INTEGER PRIMARY KEY, u INTEGER UNIQUE); INSERT INTO t VALUES (1, 1), (2, 2)");
     ok(&one, "BEGIN; INSERT INTO t VALUES (3, 3); INSERT INTO t VALUES (5, 5)");
     ok(&other, "BEGIN; INSERT INTO t VALUES (4, 4)");
@@ -649,7 +656,7 @@ fn foreign_keys_lead_to_rows_whoever_commits_first() {
         let rows = if is_large { 20_000 } else { 3 };
         let sessions = || {
             let database = database();
-            let (one, other) = (database.session(), database.session());
+            let (one, other) = (planned(&database), planned(&database));
             ok(&one, "CREATE TABLE p (k INTEGER PRIMARY KEY, s INTEGER); CREATE TABLE c (k INTEGER REFERENCES p (k))");
             ok(&one, &format!("INSERT INTO p SELECT i, 0 FROM range({rows}) r(i)"));
             (one, other)
@@ -686,11 +693,11 @@ fn foreign_keys_lead_to_rows_whoever_commits_first() {
 #[test]
 fn sessions_that_write_keys_at_once_lose_none_and_have_none_twice() {
     let database = database();
-    ok(&database.session(), "CREATE TABLE t (k INTEGER PRIMARY KEY, w INTEGER); CREATE SEQUENCE s");
+    ok(&planned(&database), "CREATE TABLE t (k INTEGER PRIMARY KEY, w INTEGER); CREATE SEQUENCE s");
     let written: Vec<i64> = thread::scope(|scope| {
         let writers: Vec<_> = (0..4)
             .map(|writer| {
-                let session = database.session();
+                let session = planned(&database);
                 scope.spawn(move || {
                     let mut written = 0;
                     for n in 0..20 {
@@ -712,7 +719,7 @@ fn sessions_that_write_keys_at_once_lose_none_and_have_none_twice() {
         writers.into_iter().map(|writer| writer.join().expect("no panic")).collect()
     });
     assert_eq!(written.iter().sum::<i64>(), 20, "each key went to one of them");
-    let session = database.session();
+    let session = planned(&database);
     check(&session, "SELECT count(*) FROM t", &[100]);
     check(&session, "SELECT count(DISTINCT k) FROM t", &[100]);
 }

@@ -7,7 +7,7 @@ use datafusion::arrow::array::AsArray;
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::sql::sqlparser::ast::{AlterColumnOperation, AlterTable, AlterTableOperation, Ident, TableConstraint};
-use forebay_base::{ColumnId, Error, ErrorKind, Result, TableId};
+use forebay_base::{ColumnId, Error, ErrorKind, Result, TableId, limits};
 use forebay_changes::columns::{quoted, whole_table};
 use forebay_changes::keys::Key;
 use forebay_changes::references::ForeignKey;
@@ -106,7 +106,9 @@ impl Run<'_> {
         (changes, shown): (&RowChanges, &str),
     ) -> Result<Option<String>> {
         let adds_only = changes.deleted.is_empty() && changes.replaced.iter().all(|(gone, _)| gone.is_empty());
-        match adds_only && new.iter().map(|segment| segment.rows()).sum::<u64>() > 1 {
+        // More rows come from several threads, in no order that their source has.
+        let rows = new.iter().map(|segment| segment.rows()).sum::<u64>();
+        match adds_only && (2..=limits::SMALL_SEGMENT_ROWS).contains(&rows) {
             true => self.first_text(&key.row_with(&self.part(table, new.to_vec()), shown)),
             false => Ok(None),
         }

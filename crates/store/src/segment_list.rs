@@ -1,7 +1,7 @@
 //! The segments of one copy of a table's rows, in row order, and their places in it.
 //!
 //! Places are numbers that ascend in row order. They are what the manifest stores, so that appending a segment rewrites nothing. Hot rows of a table
-//! have places, too: the rows of hot chunk `n` lie at `n` × 2^32 + 2^31. Whoever appends segments to a table with hot rows has new rows go to a
+//! have places, too: the rows of hot chunk `n` lie at the last place before `n + 1` × 2^32, and what has become of some of them from `n` × 2^32 + 2^31 on. Whoever appends segments to a table with hot rows has new rows go to a
 //! new chunk, and puts its segments before that one. So hot rows and segments are in the order in which they came, and hot rows keep their place when
 //! they become segments.
 //!
@@ -19,8 +19,13 @@ use crate::segment::{Deleted, Segment, SegmentVersion};
 /// Places for each hot chunk: segments that were there before it, its rows, and what has become of them.
 const CHUNK_PLACES_LOG2: u32 = 32;
 
-/// The place of the rows of a hot chunk.
+/// The place of the rows of a hot chunk: the last one before the next chunk's.
 pub fn place_of_chunk(chunk: u32) -> u64 {
+    before_chunk(chunk + 1) - 1
+}
+
+/// The first place of what has become of rows of a hot chunk.
+fn first_of_chunk(chunk: u32) -> u64 {
     before_chunk(chunk) | 1 << (CHUNK_PLACES_LOG2 - 1)
 }
 
@@ -212,6 +217,16 @@ impl SegmentList {
     /// Puts segments at a place, behind those that are there; later ones make room if need be.
     pub(crate) fn insert(&mut self, place: u64, new: Vec<Arc<Segment>>) {
         let at = self.positions.partition_point(|position| *position <= place);
+        self.insert_at(at, place, new);
+    }
+
+    /// Puts segments with rows of a hot chunk behind what has become of other rows of it.
+    pub(crate) fn insert_of_chunk(&mut self, chunk: u32, new: Vec<Arc<Segment>>) {
+        let at = self.positions.partition_point(|position| *position <= place_of_chunk(chunk));
+        self.insert_at(at, first_of_chunk(chunk), new);
+    }
+
+    fn insert_at(&mut self, at: usize, place: u64, new: Vec<Arc<Segment>>) {
         let first = at.checked_sub(1).map_or(place, |before| place.max(self.positions[before] + 1));
         self.positions.splice(at..at, (first..).take(new.len()));
         self.segments.splice(at..at, new);
@@ -253,6 +268,7 @@ mod tests {
             assert_eq!(chunk_behind(before_chunk(chunk)), chunk);
             assert_eq!(chunk_behind(place_of_chunk(chunk)), chunk + 1);
             assert!(is_of_chunk(place_of_chunk(chunk)) && !is_of_chunk(before_chunk(chunk)));
+            assert!(is_of_chunk(first_of_chunk(chunk)) && first_of_chunk(chunk) < place_of_chunk(chunk));
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::catalog::{Column, Table};
 use crate::distribution::Distribution;
 use crate::projection::{Projection, ProjectionDefinition};
 use crate::segment::Segment;
-use crate::segment_list::SegmentList;
+use crate::segment_list::{SegmentList, place_of_chunk};
 
 /// What the column of the places of rows is called; no name that SQL gives begins so.
 pub const PLACES_NAME: &str = " row";
@@ -235,19 +235,32 @@ impl TableSnapshot {
 
     /// Puts segments behind all others, from this place on if that is behind them. What is known of those before is not found out again.
     pub(crate) fn append(&mut self, least: u64, segments: impl IntoIterator<Item = Arc<Segment>>) {
-        let count = self.table.segments.len();
-        let known = self.columns.get().cloned().map(|columns| Earlier { columns, segments: count });
-        let earlier = known.or_else(|| self.earlier.clone());
-        self.edit().segments.append(least, segments);
-        self.earlier = earlier;
+        self.extend(|own| own.append(least, segments));
     }
 
     /// Puts segments at a place, behind those that are there.
     pub(crate) fn insert(&mut self, place: u64, segments: Vec<Arc<Segment>>) {
-        match self.table.segments.last_place().is_none_or(|last| last < place) {
-            true => self.append(place, segments),
+        match self.table.segments.last_place().is_none_or(|last| last <= place) {
+            true => self.extend(|own| own.insert(place, segments)),
             false => self.edit().segments.insert(place, segments),
         }
+    }
+
+    /// Puts segments with rows of a hot chunk where these rows are.
+    pub(crate) fn insert_of_chunk(&mut self, chunk: u32, segments: Vec<Arc<Segment>>) {
+        match self.table.segments.last_place().is_none_or(|last| last <= place_of_chunk(chunk)) {
+            true => self.extend(|own| own.insert_of_chunk(chunk, segments)),
+            false => self.edit().segments.insert_of_chunk(chunk, segments),
+        }
+    }
+
+    /// Adds segments behind all others.
+    fn extend(&mut self, add: impl FnOnce(&mut SegmentList)) {
+        let count = self.table.segments.len();
+        let known = self.columns.get().cloned().map(|columns| Earlier { columns, segments: count });
+        let earlier = known.or_else(|| self.earlier.clone());
+        add(&mut self.edit().segments);
+        self.earlier = earlier;
     }
 
     /// Sets the number of the version, which says nothing of its rows.

@@ -15,7 +15,6 @@ use forebay_hot::{Batch, Cell, HotTable, RANGE_ROWS, RowId, View};
 use super::types;
 use crate::catalog::Table;
 use crate::segment::Segment;
-use crate::segment_list::place_of_chunk;
 use crate::volume::Volume;
 use crate::writer::{SealedColumn, SealedGroup, SealedSegment, SegmentWriter};
 
@@ -73,9 +72,9 @@ impl Images {
         Ok(Self { rows: rows.clone(), chunks })
     }
 
-    /// The segments with their places in the table.
-    pub(super) fn placed(&self) -> impl Iterator<Item = (u64, Arc<Segment>)> + '_ {
-        self.chunks.iter().filter_map(|(number, chunk)| Some((place_of_chunk(*number), chunk.segment.clone()?)))
+    /// The segments, by chunk.
+    pub(super) fn by_chunk(&self) -> impl Iterator<Item = (u32, Arc<Segment>)> + '_ {
+        self.chunks.iter().filter_map(|(number, chunk)| Some((*number, chunk.segment.clone()?)))
     }
 
     /// By segment the numbers of its rows.

@@ -84,14 +84,14 @@ impl HotView {
                 return Arc::clone(frozen);
             }
             let (images, deleted) = (self.images_of(rows, seen, frozen), self.deleted_of(rows, seen));
-            if images.placed().next().is_none() && deleted.is_empty() {
+            if images.by_chunk().next().is_none() && deleted.is_empty() {
                 return Arc::clone(frozen);
             }
             let mut table = TableSnapshot::clone(frozen);
             if !deleted.is_empty() {
                 table.edit().segments.hide(deleted);
             }
-            images.placed().for_each(|(place, segment)| table.insert(place, vec![segment]));
+            images.by_chunk().for_each(|(chunk, segment)| table.insert_of_chunk(chunk, vec![segment]));
             table.set_version(match self.is_own(frozen.id) {
                 false => HOT_VERSION | self.number(),
                 true => OWN_VERSION,

@@ -264,8 +264,8 @@ fn segments_of_hot_rows_are_changed_like_others() {
     let (_, store, id) = with_rows();
     let sealed = segment(&store, &[100, 101]).expect("a segment");
     change(&store, |t| t.publish(id, vec![sealed])).expect("published");
-    assert_eq!(seen(&store, id), [100, 101, 1, 2, 3]);
-    let image = |store: &Store| Arc::clone(store.catalog().table_by_id(id).expect("it").segments.last().expect("one"));
+    assert_eq!(seen(&store, id), [1, 2, 3, 100, 101]);
+    let image = |store: &Store| Arc::clone(&store.catalog().table_by_id(id).expect("it").segments[0]);
     let shown = image(&store);
     assert!(shown.is_hot() && shown.rows() == 3);
     // Two rows go, in two steps of one statement, and one comes instead.
@@ -274,7 +274,7 @@ fn segments_of_hot_rows_are_changed_like_others() {
     let deleted = vec![(one(1), vec![instead]), (one(2), Vec::new())];
     let changes = RowChanges { replaced: Vec::new(), deleted };
     change(&store, |t| t.change_rows(id, changes, ReplacedCopies::new())).expect("changed");
-    assert_eq!(seen(&store, id), [100, 101, 20, 1]);
+    assert_eq!(seen(&store, id), [1, 100, 101, 20]);
     let changes = RowChanges { replaced: Vec::new(), deleted: vec![(one(0), Vec::new())] };
     let stale = change(&store, |t| t.change_rows(id, changes, ReplacedCopies::new()));
     assert_eq!(kind(stale), ErrorKind::Conflict);
@@ -573,10 +573,11 @@ fn delete_one(row: u16) -> impl Fn(&mut Transaction, TableId) -> Result<()> {
     }
 }
 
-/// Deletes rows of the first segment, as a statement does that has read the table.
+/// Deletes rows of the first segment that is not of hot rows, as a statement does that has read the table.
 fn mark(rows: &'static [u64]) -> impl Fn(&mut Transaction, TableId) -> Result<()> {
     move |t, id| {
-        let segment = Arc::clone(&t.catalog().table_by_id(id).expect("the table").segments[0]);
+        let table = t.catalog().table_by_id(id).expect("the table");
+        let segment = Arc::clone(table.segments.iter().find(|segment| !segment.is_hot()).expect("one"));
         let deleted = Deleted { segment: segment.as_version(), rows: segment.rows_at(rows)? };
         let changes = RowChanges { replaced: Vec::new(), deleted: vec![(deleted, Vec::new())] };
         t.change_rows(id, changes, ReplacedCopies::new())

@@ -249,14 +249,16 @@ impl Transaction {
             for row in ids {
                 rows.delete(writes, row)?;
             }
-            sealed.push((place_of_chunk(chunks[0]), segment));
+            sealed.push((chunks[0], segment));
         }
         if sealed.is_empty() {
             return Ok(());
         }
         self.see_hot(&hot);
         let snapshot = self.snapshot_mut(id)?;
-        sealed.iter().for_each(|(place, sealed)| snapshot.insert(*place, vec![Arc::clone(sealed.segment())]));
+        for (chunk, sealed) in &sealed {
+            snapshot.insert_of_chunk(*chunk, vec![Arc::clone(sealed.segment())]);
+        }
         Ok(())
     }
 
