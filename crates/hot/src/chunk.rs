@@ -20,8 +20,9 @@ use crate::batch::Batch;
 use crate::bits::Bits;
 use crate::cell::Cell;
 use crate::column::Column;
-use crate::commits::{CommitNumber, FIRST_ID, Stamp, View};
+use crate::commits::{CommitNumber, View};
 use crate::marks::Marks;
+use crate::stamp::{FIRST_ID, Stamp};
 use crate::undo::{Existence, Record, Undo};
 
 /// Undo records, and words of old values, at which a chunk is pruned by who adds to it; twice as many as it had after the last time if that is more.

@@ -15,28 +15,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use forebay_base::Result;
 
-use crate::waiting::{ROLLED_BACK, Waits};
-
-/// Stamps from here on are ids of transactions that have not committed.
-pub(crate) const FIRST_ID: u64 = 1 << 63;
+use crate::stamp::{FIRST_ID, Stamp, TransactionId};
+use crate::waiting::Waits;
 
 /// The number of a commit; 0 is before the first.
 pub type CommitNumber = u64;
-
-/// The id of a transaction, above 2^63.
-pub type TransactionId = u64;
-
-/// What all undo records of a transaction lead to: its id while it is open, its commit number then, [`ROLLED_BACK`] if there is none.
-#[derive(Debug)]
-pub(crate) struct Stamp(AtomicU64);
-
-impl Stamp {
-    /// The transaction's id, or its commit number once it has committed.
-    #[inline]
-    pub(crate) fn get(&self) -> u64 {
-        self.0.load(Ordering::Acquire)
-    }
-}
 
 /// Hands out snapshots, ids and commit numbers.
 #[derive(Debug)]
@@ -46,7 +29,7 @@ pub struct Commits {
     /// One commit at a time.
     committing: Mutex<()>,
     live: Mutex<Vec<LiveSnapshot>>,
-    pub(crate) waits: Waits,
+    pub(crate) waits: Arc<Waits>,
 }
 
 /// A commit number at which transactions read, and how many. A list of them is ascending.
@@ -65,7 +48,7 @@ impl Commits {
             next_id: (FIRST_ID + 1).into(),
             committing: Mutex::default(),
             live: Mutex::default(),
-            waits: Waits::default(),
+            waits: Arc::default(),
         })
     }
 
@@ -104,7 +87,7 @@ impl Commits {
     }
 
     pub(crate) fn new_stamp(&self) -> Arc<Stamp> {
-        Arc::new(Stamp(self.next_id.fetch_add(1, Ordering::Relaxed).into()))
+        Arc::new(Stamp::of_transaction(self.next_id.fetch_add(1, Ordering::Relaxed)))
     }
 
     /// Gives a transaction its number; not if `record` fails, which is called with the number while nobody else commits.
@@ -116,7 +99,7 @@ impl Commits {
         let turn = self.committing.lock().unwrap_or_else(PoisonError::into_inner);
         let number = self.last.load(Ordering::Relaxed) + 1;
         record(number)?;
-        stamp.0.store(number, Ordering::Release);
+        stamp.commit(number);
         // Who reads at this number sees the stamp.
         self.last.store(number, Ordering::Release);
         drop(turn);
@@ -126,7 +109,7 @@ impl Commits {
 
     /// Says that a transaction has taken back all that it had changed.
     pub(crate) fn rolled_back(&self, stamp: &Stamp) {
-        stamp.0.store(ROLLED_BACK, Ordering::Release);
+        stamp.roll_back();
         self.waits.ended();
     }
 

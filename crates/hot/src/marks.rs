@@ -8,7 +8,8 @@
 use std::ops::Range;
 
 use crate::bits::ones;
-use crate::commits::{CommitNumber, FIRST_ID};
+use crate::commits::CommitNumber;
+use crate::stamp::FIRST_ID;
 
 /// Rows of a range (Neumann et al. 2015): a vector or less, so that one change costs scans little.
 pub const RANGE_ROWS: usize = 1024;

@@ -7,6 +7,9 @@
 //!
 //! Must not know: keys, SQL, logs, files.
 
+mod freezing;
+mod writers;
+
 use std::ops::Range;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -18,10 +21,13 @@ use crate::batch::Batch;
 use crate::cell::{Cell, Row};
 use crate::chunk::{Change, Chunk, ColumnBounds, MemoryBytes, Newest, OwnChange, Writer, Written};
 use crate::chunk_list::ChunkList;
-use crate::commits::{Commits, FIRST_ID, Stamp, TransactionId, View};
+use crate::commits::{Commits, View};
 use crate::row_id::RowId;
+use crate::stamp::FIRST_ID;
 use crate::transaction::{Restore, Transaction};
 use crate::waiting::Blocker;
+
+pub use freezing::CleanRows;
 
 /// Rows in memory with versions. Clones are the same table.
 #[derive(Debug, Clone)]
@@ -41,23 +47,6 @@ struct Shared {
     /// The index of the last chunk, which takes new rows.
     last: AtomicU32,
     growing: Mutex<()>,
-}
-
-/// The rows of a chunk without versions, at the positions that they have there.
-#[derive(Debug)]
-pub struct CleanRows {
-    chunk: u32,
-    /// How often the chunk had been changed.
-    changes: u64,
-    /// All columns; positions that are not visible have no row.
-    pub rows: Batch,
-}
-
-impl CleanRows {
-    /// The number of the chunk.
-    pub fn chunk(&self) -> u32 {
-        self.chunk
-    }
 }
 
 impl HotTable {
@@ -304,35 +293,6 @@ impl HotTable {
         }
     }
 
-    /// The transaction that has changed a row and has not ended; `None` if it has.
-    pub fn writer_of(&self, row: RowId) -> Option<TransactionId> {
-        let chunk = read(self.shared.chunk(row.chunk())?);
-        (row.position() < chunk.rows()).then(|| chunk.newest_stamp(row.position()))?.filter(|stamp| *stamp > FIRST_ID)
-    }
-
-    /// The same, to wait for.
-    pub(crate) fn blocker(&self, row: RowId) -> Option<Blocker> {
-        let chunk = read(self.shared.chunk(row.chunk())?);
-        let owner = (row.position() < chunk.rows()).then(|| chunk.newest_owner(row.position()))?;
-        Blocker::new(owner?, &self.shared.commits)
-    }
-
-    /// Whom to wait for where another transaction than the view's, which has not ended, has written a row of which these columns satisfy a condition.
-    pub fn pending(&self, view: View<'_>, columns: &[usize], holds: impl Fn(&Row) -> bool) -> Option<Blocker> {
-        let mut row = Row::default();
-        let is_others = |stamp: &&Arc<Stamp>| stamp.get() > FIRST_ID && stamp.get() != view.own;
-        for latch in self.shared.chunks.iter() {
-            let chunk = read(latch);
-            for position in chunk.version_ranges().into_iter().flatten() {
-                let Some(owner) = chunk.newest_owner(position).filter(is_others) else { continue };
-                if chunk.newest_there(position, columns, &mut row) && holds(&row) {
-                    return Blocker::new(owner, &self.shared.commits);
-                }
-            }
-        }
-        None
-    }
-
     /// Lets go of all versions that no snapshot needs. Writers do the same for the chunk that they write to whenever its versions have
     /// doubled; this is for chunks that nobody writes to any more.
     pub fn prune(&self) {
@@ -349,60 +309,6 @@ impl HotTable {
     pub fn memory_bytes(&self) -> MemoryBytes {
         let bytes = self.shared.chunks.iter().map(|chunk| read(chunk).memory_bytes());
         bytes.fold(MemoryBytes::default(), |sum, chunk| sum + chunk)
-    }
-
-    /// Lets go of the memory of chunks that take no more rows, have none, and of which no snapshot needs any.
-    pub fn release_empty(&self) {
-        let last = self.shared.last.load(Ordering::Acquire) as usize;
-        for latch in self.shared.chunks.iter().take(last) {
-            let is_unused = |chunk: &Chunk| !chunk.is_released && !chunk.has_versions() && chunk.is_empty();
-            if is_unused(&read(latch)) {
-                let mut chunk = write(latch);
-                if is_unused(&chunk) {
-                    *chunk = Chunk::new(&self.shared.types);
-                    (chunk.is_closed, chunk.is_released) = (true, true);
-                }
-            }
-        }
-    }
-
-    /// The rows of a chunk, if no transaction and no snapshot needs older versions or is about to change one: then every snapshot that is
-    /// live sees exactly these rows. The chunk takes no new rows from then on. `None` where there are versions.
-    ///
-    /// # Errors
-    /// `NotFound` where there is no such chunk, `Internal` where it was released.
-    pub fn freeze(&self, chunk: u32) -> Result<Option<CleanRows>> {
-        let latch = self.shared.chunk(chunk).ok_or_else(|| self.shared.no_chunk(chunk))?;
-        let mut found = write(latch);
-        self.shared.check_held(chunk, &found)?;
-        found.prune(&self.shared.commits.live(), false);
-        if found.has_versions() {
-            return Ok(None);
-        }
-        found.is_closed = true;
-        let changes = found.changes;
-        drop(found);
-        // Copied beside readers; who changes something meanwhile is seen below.
-        let found = read(latch);
-        if found.changes != changes || found.is_released {
-            return Ok(None);
-        }
-        let mut rows = Batch::default();
-        found.copy_clean(&mut rows);
-        Ok(Some(CleanRows { chunk, changes, rows }))
-    }
-
-    /// Lets go of the rows of a chunk that was frozen, once every reader finds them elsewhere; false, and nothing is done, if the chunk
-    /// was changed since.
-    pub fn release(&self, frozen: &CleanRows) -> bool {
-        let Some(latch) = self.shared.chunk(frozen.chunk) else { return false };
-        let mut found = write(latch);
-        if found.is_released || found.changes != frozen.changes || found.has_versions() {
-            return false;
-        }
-        *found = Chunk::new(&self.shared.types);
-        (found.is_closed, found.is_released) = (true, true);
-        true
     }
 
     pub(crate) fn commits(&self) -> &Arc<Commits> {
@@ -445,7 +351,7 @@ impl Shared {
             Written::Conflict(stamp) if stamp > FIRST_ID => chunk.newest_owner(row.position()),
             _ => None,
         };
-        let blocker = blocker.and_then(|stamp| Blocker::new(stamp, &self.commits));
+        let blocker = blocker.and_then(|stamp| Blocker::new(stamp, &self.commits.waits));
         self.prune_now_and_then(&mut chunk);
         drop(chunk);
         match written {

@@ -6,8 +6,9 @@ use std::sync::Arc;
 
 use forebay_base::Result;
 
-use crate::commits::{CommitNumber, Commits, Snapshot, Stamp, TransactionId, View};
+use crate::commits::{CommitNumber, Commits, Snapshot, View};
 use crate::row_id::RowId;
+use crate::stamp::{Stamp, TransactionId};
 use crate::waiting::Blocker;
 
 /// Where rows are that can be taken back.

@@ -11,7 +11,8 @@
 use std::sync::Arc;
 
 use crate::cell::Cell;
-use crate::commits::{CommitNumber, FIRST_ID, Stamp};
+use crate::commits::CommitNumber;
+use crate::stamp::{FIRST_ID, Stamp};
 
 /// Whether a row was there before a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

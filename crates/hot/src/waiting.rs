@@ -11,10 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, fence};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::commits::{Commits, FIRST_ID, Stamp, TransactionId};
-
-/// The stamp of a transaction that has rolled back.
-pub(crate) const ROLLED_BACK: u64 = u64::MAX;
+use crate::stamp::{FIRST_ID, Stamp, TransactionId};
 
 /// How often somebody who waits looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);
@@ -24,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(20);
 pub struct Blocker {
     stamp: Arc<Stamp>,
     id: TransactionId,
-    commits: Arc<Commits>,
+    waits: Arc<Waits>,
 }
 
 /// How waiting has ended.
@@ -97,19 +94,19 @@ impl State {
 
 impl Blocker {
     /// The transaction of this stamp; `None` if it has committed.
-    pub(crate) fn new(stamp: &Arc<Stamp>, commits: &Arc<Commits>) -> Option<Self> {
+    pub(crate) fn new(stamp: &Arc<Stamp>, waits: &Arc<Waits>) -> Option<Self> {
         let id = stamp.get();
-        (id > FIRST_ID).then(|| Self { stamp: Arc::clone(stamp), id, commits: Arc::clone(commits) })
+        (id > FIRST_ID).then(|| Self { stamp: Arc::clone(stamp), id, waits: Arc::clone(waits) })
     }
 
     /// Whether it has ended.
     pub fn has_ended(&self) -> bool {
-        self.id == ROLLED_BACK || self.stamp.get() != self.id
+        self.stamp.is_rolled_back() || self.stamp.get() != self.id
     }
 
     /// Waits for it until a moment. `own` is the transaction that waits, if it has changed rows that others may wait for.
     pub fn wait(&self, own: Option<TransactionId>, until: Instant, is_cancelled: &dyn Fn() -> bool) -> Waited {
-        let waits = &self.commits.waits;
+        let waits = &*self.waits;
         waits.waiting.fetch_add(1, Ordering::SeqCst);
         fence(Ordering::SeqCst);
         let waited = self.waited(waits, own, until, is_cancelled);
@@ -160,7 +157,7 @@ mod tests {
     use forebay_base::PhysicalType;
 
     use super::*;
-    use crate::{Cell, HotTable, RowId, Transaction};
+    use crate::{Cell, Commits, HotTable, RowId, Transaction};
 
     /// A table with two rows of one column, all 0.
     fn two_rows(commits: &Arc<Commits>) -> (HotTable, [RowId; 2]) {

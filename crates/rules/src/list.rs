@@ -117,11 +117,9 @@ pub fn analyzer() -> Vec<Arc<dyn AnalyzerRule + Send + Sync>> {
                 // Intervals are compared by their length. No issue, as below; intervals.test. Before types: it looks at what
                 // is written.
                 Box::new(IntervalOrder::default()),
-                // Types of comparisons, CASE and set operations are DuckDB's. No issue, as above; types_numbers.test,
-                // types_text.test.
+                // Types of comparisons, CASE and set operations are DuckDB's. No issue, as above; types_….test.
                 Box::new(UnifiedTypes),
-                // Overflow is an error. #3520, #17539; arithmetic.test. Sees the types that its operands will have: behind
-                // them.
+                // Overflow is an error. #3520, #17539; arithmetic.test. Sees the types that its operands will have.
                 Box::new(CheckedArithmetic::default()),
                 // Values of CASE are computed for the rows that take them. No issue known; cases.test. Behind all that may fail.
                 Box::new(BooleanCases),

@@ -7,6 +7,7 @@
 //! visible; files of segments and facts are durable before the manifest names them, and go only after it stops naming them.
 
 mod commit;
+mod freezing;
 mod hot;
 mod merge;
 mod objects;

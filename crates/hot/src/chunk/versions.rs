@@ -2,7 +2,8 @@
 
 use super::{Chunk, Newest};
 use crate::cell::Row;
-use crate::commits::{FIRST_ID, View};
+use crate::commits::View;
+use crate::stamp::FIRST_ID;
 
 impl Chunk {
     /// Reads columns of a row's newest version; what it is to a view.

@@ -4,7 +4,7 @@ use arrow::compute::kernels::cast_utils::Parser;
 use arrow::datatypes::{Date32Type, TimestampMicrosecondType};
 use datafusion::sql::sqlparser::ast::{
     BinaryOperator, CastKind, DataType as SqlType, Expr, FunctionArg, FunctionArgExpr, FunctionArguments, TimezoneInfo,
-    UnaryOperator, Value, ValueWithSpan,
+    TypedString, UnaryOperator, Value, ValueWithSpan,
 };
 use forebay_base::{LogicalType, TimeUnit};
 use forebay_store::names_equal;
@@ -33,6 +33,20 @@ pub(super) fn microseconds(text: &str) -> Option<i64> {
         && fraction.bytes().all(|byte| byte.is_ascii_digit())
         && !text.ends_with('.');
     is_plain.then(|| TimestampMicrosecondType::parse(text)).flatten()
+}
+
+/// `DATE '…'` or `TIMESTAMP '…'`.
+fn typed_string(typed: &TypedString) -> Option<Typed> {
+    let Value::SingleQuotedString(text) = &typed.value.value else { return None };
+    let (value, logical) = match &typed.data_type {
+        SqlType::Date => (day(text)?.into(), LogicalType::Date),
+        SqlType::Timestamp(None, TimezoneInfo::None) => {
+            (microseconds(text)?.into(), LogicalType::Timestamp { unit: TimeUnit::Micro, zone: None })
+        }
+        _ => return None,
+    };
+    let expression = Expression::Literal(Datum::Integer(value));
+    (!typed.uses_odbc_syntax).then_some(Typed { expression, kind: Kind::Other(logical) })
 }
 
 impl Reader<'_> {
@@ -79,21 +93,7 @@ impl Reader<'_> {
                 self.names.read(table, column)
             }
             Expr::Value(ValueWithSpan { value, .. }) => self.value(value),
-            Expr::TypedString(typed) if typed.data_type == SqlType::Date && !typed.uses_odbc_syntax => {
-                let Value::SingleQuotedString(text) = &typed.value.value else { return None };
-                let expression = Expression::Literal(Datum::Integer(day(text)?.into()));
-                Some(Typed { expression, kind: Kind::Other(LogicalType::Date) })
-            }
-            Expr::TypedString(typed)
-                if typed.data_type == SqlType::Timestamp(None, TimezoneInfo::None) && !typed.uses_odbc_syntax =>
-            {
-                let Value::SingleQuotedString(text) = &typed.value.value else { return None };
-                let expression = Expression::Literal(Datum::Integer(microseconds(text)?.into()));
-                Some(Typed {
-                    expression,
-                    kind: Kind::Other(LogicalType::Timestamp { unit: TimeUnit::Micro, zone: None }),
-                })
-            }
+            Expr::TypedString(typed) => typed_string(typed),
             Expr::UnaryOp { op: UnaryOperator::Minus, expr } => match self.expression(expr)? {
                 Typed {
                     expression: Expression::Literal(Datum::Integer(int)),

@@ -7,16 +7,14 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use forebay_base::{Context, Error, ErrorKind, Result, SegmentId, TableId};
-use forebay_hot::{Blocker, Cell, HotTable, KeyIndex, Row, RowId, Savepoint, TransactionId, View};
+use forebay_hot::{Blocker, Cell, KeyIndex, Row, RowId, Savepoint, TransactionId, View};
 
 use super::projections::{RowChanges, there};
 use super::{Transaction, constraint, not_found};
 use crate::catalog::Catalog;
 use crate::deleted::DeletedRows;
-use crate::hot::{HotChange, HotRows, Indexes, frozen, has_same_values, key_in, read_row};
+use crate::hot::{HotChange, HotRows, Indexes, has_same_values, key_in, read_row};
 use crate::segment::{Deleted, Segment};
-use crate::segment_list::{before_chunk, place_of_chunk};
-use crate::store::Store;
 use crate::table_snapshot::TableSnapshot;
 
 /// What a transaction had changed at some time.
@@ -86,7 +84,7 @@ impl Transaction {
     /// Adds a hot row with a value for each column; its number.
     ///
     /// # Errors
-    /// `Constraint` for NULL in a column that is NOT NULL; `NotFound`; those of [`HotTable::insert`].
+    /// `Constraint` for NULL in a column that is NOT NULL; `NotFound`; those of [`forebay_hot::HotTable::insert`].
     pub fn insert_hot(&mut self, id: TableId, cells: &[Cell<'_>]) -> Result<RowId> {
         self.check_values(id, cells.iter().copied().enumerate())?;
         let hot = self.hot_rows_of(id)?;
@@ -217,55 +215,6 @@ impl Transaction {
     pub fn read_hot(&mut self, id: TableId, row: RowId, columns: &[usize], out: &mut Row) -> Result<bool> {
         let hot = self.hot_rows_of(id)?;
         hot.rows.get(self.hot_view(), row, columns, out)
-    }
-
-    /// Puts the hot rows of a table that it sees into segments, where they are.
-    ///
-    /// # Errors
-    /// `Conflict` where another transaction has changed one of them; those of writing.
-    pub fn freeze_hot(&mut self, id: TableId) -> Result<()> {
-        self.mark_deletions(id)?;
-        let chunks = self.working.hot.rows(id).map(HotTable::chunks);
-        self.freeze_chunks(id, &chunks.into_iter().flatten().collect::<Vec<_>>())
-    }
-
-    /// The same of the rows of some chunks.
-    pub(crate) fn freeze_chunks(&mut self, id: TableId, chunks: &[u32]) -> Result<()> {
-        let table = Arc::clone(self.stored_table(id)?);
-        // Those of other columns it has frozen before it has altered the table.
-        let Some(hot) = self.working.hot.hot_rows(id).filter(|hot| hot.fits(&table)).cloned() else { return Ok(()) };
-        let rows = &hot.rows;
-        let store = Store::internal(&self.inner);
-        let mut sealed = Vec::new();
-        let writes = self.hot_writes();
-        // Rows between which others lie come into segments of their own.
-        let are_neighbours = |one: &u32, next: &u32| {
-            let (one, next) = (place_of_chunk(*one), place_of_chunk(*next));
-            !table.segments.places().any(|(place, _)| one < place && place < next)
-        };
-        for chunks in chunks.chunk_by(are_neighbours) {
-            let writer = |columns| store.segment_writer(columns);
-            let Some((segment, ids)) = frozen(rows, writes.view(), &table, chunks, writer)? else { continue };
-            for row in ids {
-                rows.delete(writes, row)?;
-            }
-            sealed.push((chunks[0], segment));
-        }
-        if sealed.is_empty() {
-            return Ok(());
-        }
-        self.see_hot(&hot);
-        let snapshot = self.snapshot_mut(id)?;
-        for (chunk, sealed) in &sealed {
-            snapshot.insert_of_chunk(*chunk, vec![Arc::clone(sealed.segment())]);
-        }
-        Ok(())
-    }
-
-    /// Where segments come that are added to a table now: behind its hot rows, and before those that come later.
-    pub(super) fn place_behind_hot(&self, id: TableId) -> u64 {
-        let known = self.inner.hot.known(id);
-        known.map_or(0, |hot| before_chunk(hot.rows.close_last()))
     }
 
     /// Deletes one row of a segment, which is there: as a change of hot rows, not of the catalog.
@@ -481,7 +430,7 @@ impl Transaction {
         table.projections.is_empty() && self.base.objects.tables.get(&table.id).is_some_and(has_same)
     }
 
-    fn hot_writes(&mut self) -> &mut forebay_hot::Transaction {
+    pub(super) fn hot_writes(&mut self) -> &mut forebay_hot::Transaction {
         self.hot.get_or_insert_with(|| match self.base.hot.snapshot() {
             Some(snapshot) => forebay_hot::Transaction::at(snapshot),
             None => forebay_hot::Transaction::at(&self.inner.hot.snapshot()),
@@ -506,7 +455,7 @@ impl Transaction {
     }
 
     /// Says that hot rows of a table have changed.
-    fn see_hot(&mut self, rows: &Arc<HotRows>) {
+    pub(super) fn see_hot(&mut self, rows: &Arc<HotRows>) {
         let Some(own) = self.hot.as_ref().map(forebay_hot::Transaction::id) else { return };
         Arc::make_mut(&mut self.working).hot.see_own(rows, own);
     }
