@@ -212,6 +212,7 @@ impl SegmentList {
             self.segments.push(segment);
             self.positions.push(position);
         }
+        debug_assert!(self.positions.is_sorted_by(|one, next| one < next), "places ascend");
     }
 
     /// Puts segments at a place, behind those that are there; later ones make room if need be.
@@ -233,6 +234,7 @@ impl SegmentList {
         for at in at + 1..self.positions.len() {
             self.positions[at] = self.positions[at].max(self.positions[at - 1] + 1);
         }
+        debug_assert!(self.positions.is_sorted_by(|one, next| one < next), "places ascend");
     }
 
     /// Takes segments out.

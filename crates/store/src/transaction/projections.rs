@@ -240,7 +240,10 @@ impl Transaction {
             self.delete_seen(id, &hot_rows)?;
             let segments = &mut self.table_mut(id)?.segments;
             segments.remove(&old);
-            segments.insert(place.unwrap_or(u64::MAX), new_segments());
+            match place {
+                Some(place) => segments.insert(place, new_segments()),
+                None => segments.append(0, new_segments()),
+            }
         } else {
             let projections = self.snapshot_mut(id)?.projections_mut();
             let found = projections.iter_mut().find(|projection| projection.definition.id == copy);

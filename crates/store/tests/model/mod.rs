@@ -47,8 +47,11 @@ impl Model {
 }
 
 impl Model {
-    /// The same with the order of rows, and which segment they are in, forgotten.
+    /// The same with the order of rows, and which segment they are in or whether they are hot, forgotten.
     pub(crate) fn unordered(mut self) -> Self {
+        for (name, rows) in std::mem::take(&mut self.hot) {
+            self.tables.entry(name).or_default().push(rows);
+        }
         for segments in self.tables.values_mut() {
             let mut rows = segments.concat();
             rows.sort_unstable();

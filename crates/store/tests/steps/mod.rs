@@ -4,7 +4,9 @@ use forebay_base::{Durability, ProjectionId, Result, TableId};
 use forebay_store::{Cell, Deleted, ReplacedCopies, RowChanges, SealedSegment, Store, TableSnapshot, Transaction};
 
 use crate::Knowledge;
-use crate::model::{Random, definition, note, projection, read_places, write_fact, write_segment, write_striped};
+use crate::model::{
+    Random, definition, note, observe, projection, read_places, write_fact, write_segment, write_striped,
+};
 
 /// Rows in one segment, or in one for each data directory.
 fn write(store: &Store, rows: &[i64]) -> Result<Vec<SealedSegment>> {
@@ -24,8 +26,26 @@ fn write_copies(store: &Store, table: &TableSnapshot, rows: &[i64], all: bool) -
     table.copies().iter().map(copy).collect()
 }
 
+/// Hot rows may have become segments by themselves, which changes nothing else.
+fn follow_freezing(store: &Store, known: &mut Knowledge) -> Result<()> {
+    let catalog = store.catalog();
+    let hot = |name: &str| -> Option<u64> {
+        let segments = &catalog.table("main", name)?.segments;
+        Some(segments.iter().filter(|segment| segment.is_hot()).map(|segment| segment.rows()).sum())
+    };
+    let is_frozen = |(name, rows): (&String, &Vec<i64>)| hot(name).is_some_and(|hot| hot < rows.len() as u64);
+    if known.acknowledged.hot.iter().any(is_frozen) {
+        let seen = observe(store)?;
+        if seen.clone().unordered() == known.acknowledged.clone().unordered() {
+            known.acknowledged = seen;
+        }
+    }
+    Ok(())
+}
+
 /// One random transaction; `known` follows it.
 pub(crate) fn step(store: &Store, random: &mut Random, known: &mut Knowledge) -> Result<()> {
+    follow_freezing(store, known)?;
     let mut after = known.acknowledged.clone();
     let tables: Vec<String> = after.tables.keys().cloned().collect();
     let pick = |random: &mut Random| tables[random.below(tables.len() as u64) as usize].clone();
