@@ -18,6 +18,8 @@ enum Step {
     Freeze,
     /// The segment, of hot rows or not, that has the row at this part of all is written anew as one of so many parts.
     Rewrite(usize, usize),
+    /// All segments are, each as so many, by one change.
+    RewriteAll(usize),
     /// The row at this part of all is deleted, if it is hot.
     Delete(usize),
     Checkpoint,
@@ -31,6 +33,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (1..3_usize).prop_map(Step::Beside),
         2 => Just(Step::Freeze),
         3 => (0..100_usize, 1..4_usize).prop_map(|(at, parts)| Step::Rewrite(at, parts)),
+        1 => (1..4_usize).prop_map(Step::RewriteAll),
         1 => (0..100_usize).prop_map(Step::Delete),
         1 => Just(Step::Checkpoint),
         1 => Just(Step::Reopen),
@@ -91,6 +94,17 @@ impl Scene {
                 let sealed = rows.chunks(rows.len().div_ceil(*parts));
                 let sealed = sealed.map(|rows| segment(self.store(), rows)).collect::<Result<Vec<_>>>()?;
                 change(self.store(), |t| t.replace(id, &[own.as_version()], sealed))?;
+            }
+            Step::RewriteAll(parts) => {
+                let catalog = self.store().catalog();
+                let table = catalog.table_by_id(id).expect("the table");
+                let rewritten = table.segments.iter().map(|own| {
+                    let rows = rows_of(own);
+                    let sealed = rows.chunks(rows.len().div_ceil(*parts)).map(|rows| segment(self.store(), rows));
+                    Ok((vec![own.as_version()], sealed.collect::<Result<Vec<_>>>()?))
+                });
+                let rewritten = rewritten.collect::<Result<Vec<_>>>()?;
+                change(self.store(), |t| t.change_rows(id, rewritten, ReplacedCopies::new()))?;
             }
             Step::Delete(at) if !self.rows.is_empty() => {
                 let row = self.rows[at * self.rows.len() / 100];

@@ -316,9 +316,11 @@ impl Transaction {
     /// An error where another transaction, which has not ended, has deleted rows one by one of segments that are to be replaced, or rows that are to
     /// be deleted.
     pub(super) fn check_nobody_deletes(&mut self, id: TableId, changes: &RowChanges) -> Result<()> {
-        let Some(hot) = self.inner.hot.known(id) else { return Ok(()) };
         let replaced: BTreeSet<SegmentId> =
             changes.replaced.iter().flat_map(|(old, _)| old).map(|version| version.id).collect();
+        let Some(hot) = self.inner.hot.known(id).filter(|_| !replaced.is_empty() || !changes.deleted.is_empty()) else {
+            return Ok(());
+        };
         let is_changed = |(segment, block, row): (SegmentId, u32, u16)| {
             let is_deleted = |(deleted, _): &(Deleted, Vec<_>)| {
                 deleted.segment.id == segment

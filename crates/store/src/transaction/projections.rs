@@ -167,7 +167,7 @@ impl Transaction {
             hot_rows.extend(self.rows_of_image(id, there(&known, segment)?, Some(&rows))?);
             behind.extend(instead);
         }
-        let replaced = replaced
+        let mut replaced = replaced
             .into_iter()
             .map(|(old, new)| {
                 let place = first_place(&known.segments, &old);
@@ -175,7 +175,11 @@ impl Transaction {
             })
             .collect::<Result<Vec<_>>>()?;
         self.delete_seen(id, &hot_rows)?;
-        let adds = !behind.is_empty() || replaced.iter().any(|(place, _, new)| place.is_none() && !new.is_empty());
+        // The last ones first: those behind make room, and so have other places then.
+        replaced.sort_by_key(|(place, ..)| std::cmp::Reverse(place.unwrap_or(u64::MAX)));
+        let adds_more = |(place, _, new): &(Option<u64>, _, Vec<SealedSegment>)| place.is_none() && !new.is_empty();
+        let has_instead = |(_, instead): &(Deleted, Vec<SealedSegment>)| !instead.is_empty();
+        let adds = !behind.is_empty() || replaced.iter().any(adds_more) || deleted.iter().any(has_instead);
         let least = if adds { self.place_behind_hot(id) } else { 0 };
         let snapshot = self.snapshot_mut(id)?;
         for (Deleted { segment, rows }, instead) in deleted {
