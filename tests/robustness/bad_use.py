@@ -11,6 +11,7 @@ import subprocess
 
 import duckdb
 
+from bad_inputs import crc32c
 from cancel import Terminal
 
 ROWS = 100
@@ -31,15 +32,6 @@ MAGIC = b"FBRF"
 HEADER_BYTES, FRAME_BYTES = 4096, 40
 # What a process that is killed leaves in its log: hot rows that come, change and go.
 LOGGED = [BY_KEY, *(f"INSERT INTO t VALUES ({1000 + number}, 'new')" for number in range(5)), "UPDATE t SET v = 'other' WHERE k = 1001", "DELETE FROM t WHERE k = 5"]
-
-
-def crc32c(data):
-    crc = 0xFFFFFFFF
-    for byte in data:
-        crc ^= byte
-        for _ in range(8):
-            crc = crc >> 1 ^ (0x82F63B78 if crc & 1 else 0)
-    return crc ^ 0xFFFFFFFF
 
 
 def files_of(database):

@@ -18,7 +18,7 @@ use forebay_workload::demo::{DemoOptions, demo};
 use forebay_workload::experiments::ExperimentOptions;
 use forebay_workload::generate::{Format, GenerateOptions, GeneratedFile, Progress, generate};
 use forebay_workload::run::{BenchOptions, bench};
-use forebay_workload::tpcc::{TpccOptions, bench_tpcc};
+use forebay_workload::tpcc::{TerminalOptions, TpccOptions, bench_tpcc};
 
 use crate::args::{Bench, Demo, FileFormat, Gen, Measured};
 use crate::progress::Ticker;
@@ -136,35 +136,28 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
         Measured::Cache => with_stdout(|out| bench_cache(&experiment_options(bench_args), out)),
         Measured::Datapath => with_stdout(|out| bench_datapath(&experiment_options(bench_args), out)),
         Measured::Tpcc => {
-            let options = TpccOptions {
-                warehouses: bench_args.warehouses.unwrap_or(NonZeroU32::MIN),
-                database: bench_args.directory,
-                clients: bench_args.clients.unwrap_or(1),
-                duration: Duration::from_secs(bench_args.seconds.map_or(10, NonZeroU32::get).into()),
-                settings: bench_args.settings,
-                json: bench_args.json,
-                threads: bench_args.threads,
-                memory_bytes: bench_args.memory,
-                procedures: bench_args.procedures,
-            };
+            let procedures = bench_args.procedures;
+            let options = TpccOptions { terminals: terminal_options(bench_args), procedures };
             with_stdout(|out| bench_tpcc(&options, out))
         }
         Measured::Chbench => {
-            let options = ChbenchOptions {
-                warehouses: bench_args.warehouses.unwrap_or(NonZeroU32::MIN),
-                database: bench_args.directory,
-                clients: bench_args.clients.unwrap_or(1),
-                streams: bench_args.streams.unwrap_or(1),
-                duration: Duration::from_secs(bench_args.seconds.map_or(10, NonZeroU32::get).into()),
-                runs,
-                queries: bench_args.queries,
-                settings: bench_args.settings,
-                json: bench_args.json,
-                threads: bench_args.threads,
-                memory_bytes: bench_args.memory,
-            };
+            let (streams, queries) = (bench_args.streams.unwrap_or(1), bench_args.queries.clone());
+            let options = ChbenchOptions { terminals: terminal_options(bench_args), streams, runs, queries };
             with_stdout(|out| bench_chbench(&options, out))
         }
+    }
+}
+
+fn terminal_options(bench_args: Bench) -> TerminalOptions {
+    TerminalOptions {
+        warehouses: bench_args.warehouses.unwrap_or(NonZeroU32::MIN),
+        database: bench_args.directory,
+        clients: bench_args.clients.unwrap_or(1),
+        duration: Duration::from_secs(bench_args.seconds.map_or(10, NonZeroU32::get).into()),
+        settings: bench_args.settings,
+        json: bench_args.json,
+        threads: bench_args.threads,
+        memory_bytes: bench_args.memory,
     }
 }
 

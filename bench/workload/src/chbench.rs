@@ -10,20 +10,17 @@ mod population;
 mod report;
 mod streams;
 
-use std::fs;
 use std::io::Write;
-use std::num::NonZeroU32;
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use forebay::{Database, Error, Options, Result, Session};
+use forebay::{Database, Error, Result, Session};
 
 use crate::measure::run_sql;
 use crate::queries::{Query, chbench_queries};
 use crate::report::line;
-use crate::tpcc::{self, Outcome, Progress, Schedule, by_statements_until};
+use crate::tpcc::{self, Outcome, Progress, Schedule, TerminalOptions, by_statements_until};
 use freshness::Freshness;
 use report::{Figures, HotRows};
 use streams::{Times, passes, stream};
@@ -31,28 +28,14 @@ use streams::{Times, passes, stream};
 /// What to run.
 #[derive(Debug, Clone)]
 pub struct ChbenchOptions {
-    /// Size of the database, as TPC-C's.
-    pub warehouses: NonZeroU32,
-    /// Directory of the database, filled if it is not there.
-    pub database: PathBuf,
-    /// Terminals that work at once.
-    pub clients: usize,
+    /// Who works where, alone and beside queries; beside these for the duration at least.
+    pub terminals: TerminalOptions,
     /// Clients that run all queries one after the other, again and again.
     pub streams: usize,
-    /// How long terminals work alone, and beside queries at least.
-    pub duration: Duration,
     /// Timed runs of each query without terminals.
     pub runs: usize,
     /// Only these queries; all where empty.
     pub queries: Vec<String>,
-    /// `NAME=VALUE` of settings of each session.
-    pub settings: Vec<String>,
-    /// File for everything that was measured.
-    pub json: Option<PathBuf>,
-    /// Threads of the database; as many as cores where unset.
-    pub threads: Option<usize>,
-    /// Memory budget of the database.
-    pub memory_bytes: Option<u64>,
 }
 
 /// Fills the database if need be, runs transactions and queries, reports, and checks the consistency conditions of TPC-C.
@@ -62,23 +45,15 @@ pub struct ChbenchOptions {
 /// condition that does not hold.
 pub fn bench_chbench(options: &ChbenchOptions, out: &mut dyn Write) -> Result<()> {
     let queries = chosen(&options.queries)?;
-    let open = Options {
-        threads: options.threads,
-        memory_bytes: options.memory_bytes,
-        owns_process: true,
-        ..Options::default()
-    };
-    let database = Database::open(&options.database, &open)?;
+    let terminals = &options.terminals;
+    let database = terminals.open()?;
     let bench = Bench { options, queries, database };
     let session = bench.session()?;
-    tpcc::prepare(&session, options.warehouses, out)?;
+    tpcc::prepare(&session, terminals.warehouses, out)?;
     population::prepare(&session, out)?;
     let figures = bench.measure(&session)?;
     report::report(&bench.queries, options, &figures, out)?;
-    if let Some(path) = &options.json {
-        let text = format!("{:#}\n", report::record(&bench.queries, options, &figures));
-        fs::write(path, text).map_err(|e| Error::io(format!("write {}", path.display()), &e))?;
-    }
+    terminals.write_record(|| report::record(&bench.queries, options, &figures))?;
     tpcc::check(&session)?;
     line(out, "The twelve consistency conditions hold.")
 }
@@ -104,11 +79,7 @@ struct Bench<'a> {
 
 impl Bench<'_> {
     fn session(&self) -> Result<Session> {
-        let session = self.database.session();
-        for setting in &self.options.settings {
-            run_sql(&session, &format!("SET {setting}"))?;
-        }
-        Ok(session)
+        self.options.terminals.session(&self.database)
     }
 
     fn measure(&self, session: &Session) -> Result<Figures> {
@@ -129,12 +100,12 @@ impl Bench<'_> {
 
     /// Terminals alone.
     fn terminals(&self, progress: &Progress) -> Result<Outcome> {
-        self.work(&Schedule { duration: Some(self.options.duration), ..Schedule::default() }, progress)
+        self.work(&Schedule { duration: Some(self.options.terminals.duration), ..Schedule::default() }, progress)
     }
 
     fn work(&self, schedule: &Schedule, progress: &Progress) -> Result<Outcome> {
-        let sessions = (0..self.options.clients).map(|_| self.session()).collect::<Result<_>>()?;
-        by_statements_until(sessions, self.options.warehouses, schedule, progress)
+        let sessions = self.options.terminals.sessions(&self.database)?;
+        by_statements_until(sessions, self.options.terminals.warehouses, schedule, progress)
     }
 
     /// Each query once, without terminals, after these have worked for a moment: what they changed no query has seen yet.
@@ -153,7 +124,7 @@ impl Bench<'_> {
         let progress = Progress::default();
         let sessions = (0..self.options.streams).map(|_| self.session()).collect::<Result<Vec<_>>>()?;
         let orders = freshness::orders(&self.session()?)?;
-        let until = Instant::now() + self.options.duration;
+        let until = Instant::now() + self.options.terminals.duration;
         let panicked = || Error::internal("a client panicked");
         thread::scope(|scope| {
             let (progress, queries) = (&progress, &self.queries);

@@ -44,9 +44,9 @@ pub use terminal::Schedule;
 /// One query for each of the clauses 3.3.2.1 to 3.3.2.12: the rows that break it.
 const CONDITIONS: &str = include_str!("../queries/tpcc/conditions.sql");
 
-/// What to run.
+/// Terminals, and the database that they work on.
 #[derive(Debug, Clone)]
-pub struct TpccOptions {
+pub struct TerminalOptions {
     /// Size of the database: 100,000 rows of stock, 30,000 customers and as many orders each.
     pub warehouses: NonZeroU32,
     /// Directory of the database, filled if it is not there.
@@ -63,6 +63,46 @@ pub struct TpccOptions {
     pub threads: Option<usize>,
     /// Memory budget of the database.
     pub memory_bytes: Option<u64>,
+}
+
+impl TerminalOptions {
+    pub(crate) fn open(&self) -> Result<Database> {
+        let open = Options {
+            threads: self.threads,
+            memory_bytes: self.memory_bytes,
+            owns_process: true,
+            ..Options::default()
+        };
+        Database::open(&self.database, &open)
+    }
+
+    /// A session under the settings.
+    pub(crate) fn session(&self, database: &Database) -> Result<Session> {
+        let session = database.session();
+        for setting in &self.settings {
+            run_sql(&session, &format!("SET {setting}"))?;
+        }
+        Ok(session)
+    }
+
+    /// A session for each terminal.
+    pub(crate) fn sessions(&self, database: &Database) -> Result<Vec<Session>> {
+        (0..self.clients).map(|_| self.session(database)).collect()
+    }
+
+    /// Writes what was measured, if that is asked for.
+    pub(crate) fn write_record(&self, record: impl FnOnce() -> serde_json::Value) -> Result<()> {
+        let Some(path) = &self.json else { return Ok(()) };
+        let text = format!("{:#}\n", record());
+        fs::write(path, text).map_err(|e| Error::io(format!("write {}", path.display()), &e))
+    }
+}
+
+/// What to run.
+#[derive(Debug, Clone)]
+pub struct TpccOptions {
+    /// Who works where.
+    pub terminals: TerminalOptions,
     /// Transactions are procedures in Rust instead of statements.
     pub procedures: bool,
 }
@@ -72,29 +112,18 @@ pub struct TpccOptions {
 /// # Errors
 /// Other data in the database; a transaction that fails other than by a conflict; a condition that does not hold.
 pub fn bench_tpcc(options: &TpccOptions, out: &mut dyn Write) -> Result<()> {
-    let open = Options {
-        threads: options.threads,
-        memory_bytes: options.memory_bytes,
-        owns_process: true,
-        ..Options::default()
-    };
-    let database = Database::open(&options.database, &open)?;
-    let session = set_up(&database, options)?;
-    prepare(&session, options.warehouses, out)?;
+    let terminals = &options.terminals;
+    let database = terminals.open()?;
+    let session = terminals.session(&database)?;
+    prepare(&session, terminals.warehouses, out)?;
     line(out, &options.work())?;
-    let schedule = Schedule { duration: Some(options.duration), ..Schedule::default() };
+    let schedule = Schedule { duration: Some(terminals.duration), ..Schedule::default() };
     let outcome = match options.procedures {
-        true => by_calls(&database, options, &schedule)?,
-        false => {
-            let sessions = (0..options.clients).map(|_| set_up(&database, options)).collect::<Result<_>>()?;
-            by_statements(sessions, options.warehouses, &schedule)?
-        }
+        true => by_calls(&database, terminals, &schedule)?,
+        false => by_statements(terminals.sessions(&database)?, terminals.warehouses, &schedule)?,
     };
     outcome.report(out)?;
-    if let Some(path) = &options.json {
-        let text = format!("{:#}\n", record(options, &outcome));
-        fs::write(path, text).map_err(|e| Error::io(format!("write {}", path.display()), &e))?;
-    }
+    terminals.write_record(|| record(options, &outcome))?;
     check(&session)?;
     line(out, "The twelve consistency conditions hold.")
 }
@@ -104,9 +133,9 @@ impl TpccOptions {
     fn work(&self) -> String {
         format!(
             "{} over {} for {} s, by {}:",
-            counted(self.clients as u64, "terminal"),
-            counted(self.warehouses.get().into(), "warehouse"),
-            self.duration.as_secs_f64(),
+            counted(self.terminals.clients as u64, "terminal"),
+            counted(self.terminals.warehouses.get().into(), "warehouse"),
+            self.terminals.duration.as_secs_f64(),
             if self.procedures { "procedures in Rust" } else { "prepared statements" }
         )
     }
@@ -117,18 +146,9 @@ pub(crate) fn counted(count: u64, of_what: &str) -> String {
     format!("{} {of_what}{}", format_count(count), if count == 1 { "" } else { "s" })
 }
 
-/// A session under the settings.
-fn set_up(database: &Database, options: &TpccOptions) -> Result<Session> {
-    let session = database.session();
-    for setting in &options.settings {
-        run_sql(&session, &format!("SET {setting}"))?;
-    }
-    Ok(session)
-}
-
 /// Terminals that run procedures in Rust.
-fn by_calls(database: &Database, options: &TpccOptions, schedule: &Schedule) -> Result<Outcome> {
-    let durability = set_up(database, options)?.durability();
+fn by_calls(database: &Database, options: &TerminalOptions, schedule: &Schedule) -> Result<Outcome> {
+    let durability = options.session(database)?.durability();
     let terminal = |client| Ok(Terminal::new(Calls::new(database, durability)?, client, options.warehouses));
     let terminals = (0..options.clients).map(terminal).collect::<Result<_>>()?;
     terminal::work(terminals, schedule, &Progress::default())
@@ -166,10 +186,10 @@ where
 fn record(options: &TpccOptions, outcome: &Outcome) -> serde_json::Value {
     json!({
         "benchmark": "tpcc",
-        "warehouses": options.warehouses,
-        "clients": options.clients,
+        "warehouses": options.terminals.warehouses,
+        "clients": options.terminals.clients,
         "procedures": options.procedures,
-        "settings": options.settings,
+        "settings": options.terminals.settings,
         "seconds": outcome.seconds,
         "transactions_per_second": outcome.rate(),
         "rolled_back": outcome.tally.rolled_back,

@@ -28,7 +28,7 @@ impl PointAccess {
         match name.to_ascii_lowercase().as_str() {
             "off" | "false" => Ok(Self::Off),
             "prepared" => Ok(Self::Prepared),
-            "on" | "all" | "true" => Ok(Self::On),
+            "on" | "true" => Ok(Self::On),
             _ => Err(Error::input(format!("point_access = {name} is not possible")).hint("Use on, prepared or off")),
         }
     }

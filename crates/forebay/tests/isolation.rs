@@ -1,14 +1,15 @@
 //! What transactions beside each other see at each isolation level, by the anomalies of Adya's thesis and of Berenson et al. 1995, and who waits for
 //! whom: over hot rows, rows of segments, and both.
 
+mod common;
+
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use arrow::array::AsArray;
-use arrow::datatypes::{DataType, Int64Type};
+use common::run;
 use forebay::keyed::Cell;
-use forebay::{Database, Error, ErrorKind, Options, Result, Session, Statement, arrow};
+use forebay::{Database, Error, ErrorKind, Options, Result, Session};
 
 const LEVELS: [&str; 3] = ["READ COMMITTED", "SNAPSHOT", "SERIALIZABLE"];
 
@@ -17,17 +18,6 @@ const PLACES: [&str; 3] = ["hot", "frozen", "mixed"];
 
 /// How long a statement is watched that has to wait.
 const A_WHILE: Duration = Duration::from_millis(60);
-
-fn run(session: &Session, text: &str) -> Result<Vec<i64>> {
-    let mut result = session.execute(&Statement { text: text.to_owned() })?;
-    let mut values = Vec::new();
-    while let Some(batch) = result.next_batch()? {
-        let Some(column) = batch.columns().first() else { continue };
-        let column = arrow::compute::cast(column, &DataType::Int64).expect("integers");
-        values.extend(column.as_primitive::<Int64Type>().iter().map(|value| value.unwrap_or(-1)));
-    }
-    Ok(values)
-}
 
 /// A session on a thread of its own, so that a statement of it may wait.
 struct Client {

@@ -1,31 +1,17 @@
 //! Serializable transactions: histories of random transactions of several sessions, played again one after the other in the order of their commits,
 //! find the same and leave the same.
 
+mod common;
+
 use std::collections::BTreeMap;
 
-use arrow::array::AsArray;
-use arrow::datatypes::{DataType, Int64Type};
-use forebay::{Database, ErrorKind, Options, Params, Prepared, Result, Session, Statement, arrow};
+use common::{integers, run};
+use forebay::{Database, ErrorKind, Options, Params, Prepared, Result, Session, Statement};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
 fn in_memory() -> Database {
     Database::in_memory(&Options { threads: Some(1), ..Options::default() }).expect("a database")
-}
-
-/// The integers of the first column.
-fn integers(mut result: forebay::QueryResult) -> Result<Vec<i64>> {
-    let mut values = Vec::new();
-    while let Some(batch) = result.next_batch()? {
-        let Some(column) = batch.columns().first() else { continue };
-        let column = arrow::compute::cast(column, &DataType::Int64).expect("integers");
-        values.extend(column.as_primitive::<Int64Type>().iter().map(|value| value.unwrap_or(-1)));
-    }
-    Ok(values)
-}
-
-fn run(session: &Session, text: &str) -> Result<Vec<i64>> {
-    integers(session.execute(&Statement { text: text.to_owned() })?)
 }
 
 #[track_caller]

@@ -85,8 +85,8 @@ pub(super) fn report(
     figures: &Figures,
     out: &mut dyn Write,
 ) -> Result<()> {
-    let terminals = counted(options.clients as u64, "terminal");
-    let warehouses = counted(options.warehouses.get().into(), "warehouse");
+    let terminals = counted(options.terminals.clients as u64, "terminal");
+    let warehouses = counted(options.terminals.warehouses.get().into(), "warehouse");
     let streams = counted(options.streams as u64, "stream");
     line(out, &format!("{terminals} over {warehouses}, {streams} of {} queries:", queries.len()))?;
     line(out, "")?;
@@ -164,10 +164,10 @@ pub(super) fn record(queries: &[Query], options: &ChbenchOptions, figures: &Figu
     let terminals = |outcome: &Outcome| json!({ "transactions_per_second": outcome.rate(), "transactions": outcome.transactions() });
     json!({
         "benchmark": "chbench",
-        "warehouses": options.warehouses,
-        "clients": options.clients,
+        "warehouses": options.terminals.warehouses,
+        "clients": options.terminals.clients,
         "streams": options.streams,
-        "settings": options.settings,
+        "settings": options.terminals.settings,
         "runs": options.runs,
         "runs_beside": figures.times.runs(),
         "alone_before": terminals(&figures.before),
