@@ -20,6 +20,8 @@ enum Step {
     Rewrite(usize, usize),
     /// All segments are, each as so many, by one change.
     RewriteAll(usize),
+    /// The row at this part of all goes, and another one comes instead, behind all others: in a segment that stays else.
+    Move(usize),
     /// The row at this part of all is deleted, if it is hot.
     Delete(usize),
     Checkpoint,
@@ -34,6 +36,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => Just(Step::Freeze),
         3 => (0..100_usize, 1..4_usize).prop_map(|(at, parts)| Step::Rewrite(at, parts)),
         1 => (1..4_usize).prop_map(Step::RewriteAll),
+        2 => (0..100_usize).prop_map(Step::Move),
         1 => (0..100_usize).prop_map(Step::Delete),
         1 => Just(Step::Checkpoint),
         1 => Just(Step::Reopen),
@@ -95,6 +98,22 @@ impl Scene {
                 let sealed = sealed.map(|rows| segment(self.store(), rows)).collect::<Result<Vec<_>>>()?;
                 change(self.store(), |t| t.replace(id, &[own.as_version()], sealed))?;
             }
+            Step::Move(at) if !self.rows.is_empty() => {
+                let (row, new) = (self.rows[at * self.rows.len() / 100], self.new_rows(1));
+                let catalog = self.store().catalog();
+                let table = catalog.table_by_id(id).expect("the table");
+                let own = table.segments.iter().find(|own| rows_of(own).contains(&row)).expect("a segment has it");
+                let index = rows_of(own).iter().position(|other| *other == row).expect("it has it");
+                let gone = own.deleted().of_block(0);
+                let is_there = |place: &u64| !gone.is_some_and(|gone| gone.contains(*place as usize));
+                let place = (0..own.stored_rows()).filter(is_there).nth(index).expect("it has so many");
+                let rows = own.rows_at(&[place])?;
+                let deleted = vec![(Deleted { segment: own.as_version(), rows }, vec![segment(self.store(), &new)?])];
+                let changes = RowChanges { replaced: Vec::new(), deleted };
+                change(self.store(), |t| t.change_rows(id, changes, ReplacedCopies::new()))?;
+                self.rows.retain(|other| *other != row);
+                self.rows.extend(new);
+            }
             Step::RewriteAll(parts) => {
                 let catalog = self.store().catalog();
                 let table = catalog.table_by_id(id).expect("the table");
@@ -119,7 +138,7 @@ impl Scene {
                 })?;
                 self.rows.retain(|own| *own != row || !is_deleted);
             }
-            Step::Rewrite(..) | Step::Delete(_) => {}
+            Step::Rewrite(..) | Step::Move(_) | Step::Delete(_) => {}
             Step::Checkpoint => self.store().checkpoint()?,
             Step::Reopen => {
                 drop(self.store.take());
