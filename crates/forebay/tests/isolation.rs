@@ -1,13 +1,13 @@
 //! What transactions beside each other see at each isolation level, by the anomalies of Adya's thesis and of Berenson et al. 1995, and who waits for
 //! whom: over hot rows, rows of segments, and both.
 
-mod common;
+mod answers;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::Duration;
 
-use common::run;
+use answers::run;
 use forebay::keyed::Cell;
 use forebay::{Database, Error, ErrorKind, Options, Result, Session};
 

@@ -1,11 +1,11 @@
 //! Serializable transactions: histories of random transactions of several sessions, played again one after the other in the order of their commits,
 //! find the same and leave the same.
 
-mod common;
+mod answers;
 
 use std::collections::BTreeMap;
 
-use common::{integers, run};
+use answers::{integers, run};
 use forebay::{Database, ErrorKind, Options, Params, Prepared, Result, Session, Statement};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

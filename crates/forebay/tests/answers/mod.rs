@@ -1,4 +1,4 @@
-//! What tests of several sessions share.
+//! Answers of statements as integers, for tests of several sessions.
 
 use arrow::array::AsArray;
 use arrow::datatypes::{DataType, Int64Type};
