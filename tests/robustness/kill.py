@@ -23,7 +23,7 @@ ROWS = 1_500_000
 SMALL_INSERTS = 40
 DURABILITIES = ["full", "'group(5ms)'", "off"]
 # Tables of the streams, and which of their statements run by key.
-POINT_ACCESS = {"small": "off", "hot": "all"}
+POINT_ACCESS = {"small": "off", "hot": "on"}
 # How the terminals of TPC-C run their transactions, by kill.
 TERMINALS = [
     ["--set", "durability=full"],
