@@ -148,9 +148,9 @@ fn check_space(engine: &Engine, table: &TableSnapshot, stored: u64, plain_bytes:
 fn counts_of(table: &TableSnapshot, columns: &[usize]) -> Option<Vec<ColumnStatistics>> {
     let mut counts = vec![ColumnStatistics::default(); columns.len()];
     for segment in &table.segments {
-        let known = segment.statistics().ok()?;
         for (counts, column) in counts.iter_mut().zip(columns) {
-            counts.merge_counts(&known[segment.column_index(table.columns[*column].id)?]);
+            let index = segment.column_index(table.columns[*column].id)?;
+            counts.merge_counts(segment.statistics(index).ok()?);
         }
     }
     Some(counts)

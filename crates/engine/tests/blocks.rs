@@ -128,7 +128,11 @@ fn scan(
 fn stored_bytes(engine: &Engine) -> u64 {
     let table = table(engine);
     let groups = table.segments.iter().flat_map(|segment| segment.groups().expect("a footer"));
-    groups.flat_map(|group| &group.columns).flat_map(|column| &column.chunks).map(|chunk| chunk.stored_bytes).sum()
+    groups
+        .flat_map(|group| group.columns.iter())
+        .flat_map(|column| &column.chunks)
+        .map(|chunk| chunk.stored_bytes)
+        .sum()
 }
 
 fn chunks_of(blocks: usize) -> LoadOptions {

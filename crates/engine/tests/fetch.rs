@@ -142,7 +142,7 @@ fn few_bytes_are_read_and_none_of_what_is_in_memory() {
         check(&arrays, &rows);
         let known = table(&engine);
         let groups = known.segments.iter().flat_map(|segment| segment.groups().expect("a footer"));
-        let chunks = groups.flat_map(|group| &group.columns).flat_map(|column| &column.chunks);
+        let chunks = groups.flat_map(|group| group.columns.iter()).flat_map(|column| &column.chunks);
         let stored: u64 = chunks.map(|chunk| chunk.stored_bytes).sum();
         assert!(read > 0 && read * 4 < stored, "{read} of {stored}");
         wanted

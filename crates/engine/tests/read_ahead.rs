@@ -255,7 +255,7 @@ fn what_was_read_is_read_and_inflated_again() {
     reads.inflate(&engine, ReadPath::Direct, 2).expect("sound chunks");
     let groups =
         engine.store().catalog().table("main", "t").expect("a table").segments[0].groups().expect("a footer").to_vec();
-    let chunks = || groups.iter().flat_map(|group| &group.columns).flat_map(|column| &column.chunks);
+    let chunks = || groups.iter().flat_map(|group| group.columns.iter()).flat_map(|column| &column.chunks);
     assert_eq!(reads.len(), chunks().count(), "each chunk once");
     assert_eq!(bytes, chunks().map(|chunk| chunk.stored_bytes).sum::<u64>());
     assert_eq!(engine.stored_bytes(), 0);

@@ -2,6 +2,8 @@
 //!
 //! Invariant: bits beyond the length are 0. Must not know: what a bit says.
 
+use std::ops::Range;
+
 /// A growing row of bits.
 #[derive(Debug, Clone, Default)]
 pub struct Bits {
@@ -35,6 +37,27 @@ impl Bits {
     /// The positions of bits that are 1, ascending.
     pub fn ones(&self) -> impl Iterator<Item = usize> + '_ {
         self.words.iter().enumerate().flat_map(|(index, word)| ones(*word).map(move |at| index * 64 + at))
+    }
+
+    /// The ranges of positions whose bits are 1, ascending, each as long as it can be.
+    pub fn runs(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        let mut next = 0;
+        std::iter::from_fn(move || {
+            let start = self.first_from(next, 0)?;
+            next = self.first_from(start, u64::MAX).unwrap_or(self.length);
+            Some(start..next)
+        })
+    }
+
+    /// The first position from `start` on whose bit is 1; 0 where `flip` is all ones.
+    fn first_from(&self, start: usize, flip: u64) -> Option<usize> {
+        let mut word = start / 64;
+        let mut bits = (self.words.get(word)? ^ flip) & u64::MAX << (start % 64);
+        while bits == 0 {
+            word += 1;
+            bits = self.words.get(word)? ^ flip;
+        }
+        Some(word * 64 + bits.trailing_zeros() as usize).filter(|at| *at < self.length)
     }
 
     /// The words; bit 0 of word 0 is the first.
@@ -119,6 +142,8 @@ mod tests {
             assert_eq!(copy.count_ones(), (0..count).filter(|at| bits.get(start + at)).count());
             let ones: Vec<usize> = (0..count).filter(|at| bits.get(start + at)).collect();
             assert_eq!(copy.ones().collect::<Vec<_>>(), ones);
+            assert_eq!(copy.runs().flatten().collect::<Vec<_>>(), ones);
+            assert!(copy.runs().zip(copy.runs().skip(1)).all(|(one, next)| one.end < next.start));
         }
     }
 }

@@ -339,6 +339,11 @@ impl Chunk {
         ColumnBounds { least, greatest, has_values: bounds.get().is_some(), has_nulls: bounds.has_nulls() }
     }
 
+    pub(crate) fn value_bytes_at_most(&self) -> usize {
+        let newest = |column: &Column| self.rows() * column.width() + column.heap().live_bytes();
+        self.columns.iter().map(newest).sum::<usize>() + self.undo.bytes()
+    }
+
     pub(crate) fn memory_bytes(&self) -> MemoryBytes {
         MemoryBytes {
             rows: self.present.bytes() + self.columns.iter().map(Column::row_bytes).sum::<usize>(),

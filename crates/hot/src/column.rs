@@ -35,6 +35,11 @@ impl Column {
         self.physical
     }
 
+    /// Bytes of each value, those of a long string apart.
+    pub(crate) fn width(&self) -> usize {
+        self.physical.width().unwrap_or(SLOT_BYTES)
+    }
+
     pub(crate) fn values(&self) -> &Fixed {
         &self.values
     }

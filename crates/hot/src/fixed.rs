@@ -94,6 +94,17 @@ impl Fixed {
         copy!(W1 W2 W4 W8 W16);
     }
 
+    /// Appends the little-endian bytes of a range of values.
+    pub fn write_to(&self, range: Range<usize>, out: &mut Vec<u8>) {
+        fn write<V: Copy, const N: usize>(values: &[V], bytes: impl Fn(V) -> [u8; N], out: &mut Vec<u8>) {
+            let start = out.len();
+            out.resize(start + N * values.len(), 0);
+            let places = out[start..].as_chunks_mut::<N>().0;
+            places.iter_mut().zip(values).for_each(|(place, value)| *place = bytes(*value));
+        }
+        each!(self, values => write(&values[range], |value| value.to_le_bytes(), out));
+    }
+
     pub(crate) fn bytes(&self) -> usize {
         each!(self, values => values.capacity() * size_of_val(&values.first().copied().unwrap_or_default()))
     }

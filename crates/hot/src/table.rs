@@ -18,6 +18,7 @@ use forebay_base::limits::{STRING_MAX_BYTES, TABLE_COLUMNS};
 use forebay_base::{Error, ErrorKind, PhysicalType, Result};
 
 use crate::batch::Batch;
+use crate::bits::Bits;
 use crate::cell::{Cell, Row};
 use crate::chunk::{Change, Chunk, ColumnBounds, MemoryBytes, Newest, OwnChange, Writer, Written};
 use crate::chunk_list::ChunkList;
@@ -199,6 +200,19 @@ impl HotTable {
         let Some(chunk) = self.shared.read_chunk(view, chunk)? else { return Err(self.shared.no_chunk(chunk)) };
         chunk.scan(view, rows, columns, batch);
         Ok(())
+    }
+
+    /// The rows of a chunk that the view sees, one bit for each position.
+    ///
+    /// # Errors
+    /// As [`HotTable::scan`].
+    pub fn visible(&self, view: View<'_>, chunk: u32) -> Result<Bits> {
+        Ok(self.shared.read_chunk(view, chunk)?.ok_or_else(|| self.shared.no_chunk(chunk))?.visible(view))
+    }
+
+    /// No view sees more bytes of values than these in a chunk, until the next change.
+    pub fn value_bytes_at_most(&self, chunk: u32) -> usize {
+        self.shared.chunk(chunk).map_or(0, |chunk| read(chunk).value_bytes_at_most())
     }
 
     /// How often a chunk has been changed, if a view sees the newest version of all of its rows: whatever later views see of the chunk as long as

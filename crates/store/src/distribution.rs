@@ -34,7 +34,7 @@ impl Distribution {
                 others.extend(missing);
                 continue;
             };
-            let statistics = &segment.statistics().ok()?[index];
+            let statistics = segment.statistics(index).ok()?;
             whole.merge(statistics);
             let weight = valid_rows(segment, index)? / (statistics.sample().len() as f64).max(1.0);
             weighed.extend(statistics.sample().iter().map(|value| (*value, weight)));

@@ -22,6 +22,7 @@ use forebay_base::checksum::crc32c;
 use forebay_base::{ColumnId, Error, ErrorKind, PhysicalType, Result, SegmentId, limits};
 use forebay_block::{ColumnStatistics, Zone};
 
+use crate::group_columns::GroupColumns;
 use crate::serial::{Reader, Writer};
 use directory::{SECTION_CHUNKS, SECTION_FRAMES, SECTION_GROUPS, SECTION_STATISTICS, SECTION_ZONES, Section, Sections};
 
@@ -61,7 +62,7 @@ pub struct Group {
     /// Rows of each block.
     pub block_rows: Vec<u32>,
     /// Columns, in the order of the segment's.
-    pub columns: Vec<GroupColumn>,
+    pub columns: GroupColumns,
 }
 
 /// One column of a row group.
@@ -270,19 +271,24 @@ fn decode_sections(
     let content = |kind, column| find(kind, column)?.content(metadata, location.metadata_offset);
     let chunks_end = listed.values().map(|section| section.offset).min().unwrap_or(location.offset);
     let block_rows = sections::decode_groups(content(SECTION_GROUPS, None)?)?;
-    let mut groups = Vec::with_capacity(block_rows.len());
-    let mut first_row = 0;
-    for block_rows in block_rows {
-        let rows = block_rows.iter().map(|rows| u64::from(*rows)).sum();
-        groups.push(Group { first_row, rows, block_rows, columns: Vec::new() });
-        first_row += rows;
-    }
+    let mut columns = vec![Vec::with_capacity(expected.columns.len()); block_rows.len()];
     let mut statistics = Vec::with_capacity(expected.columns.len());
     for (id, physical) in expected.columns {
-        sections::decode_chunks(content(SECTION_CHUNKS, Some(*id))?, *id, chunks_end, &mut groups)?;
-        sections::decode_zones(content(SECTION_ZONES, Some(*id))?, *id, *physical, &mut groups)?;
+        let chunks = sections::decode_chunks(content(SECTION_CHUNKS, Some(*id))?, *id, chunks_end, &block_rows)?;
+        let zones = sections::decode_zones(content(SECTION_ZONES, Some(*id))?, *id, *physical, &block_rows)?;
+        for (columns, (column, zones)) in columns.iter_mut().zip(chunks.into_iter().zip(zones)) {
+            columns.push(GroupColumn { zones, ..column });
+        }
         statistics.push(sections::decode_statistics(content(SECTION_STATISTICS, Some(*id))?, *id)?);
         find(SECTION_FRAMES, Some(*id))?;
     }
+    let mut first_row = 0;
+    let group = |(block_rows, columns): (Vec<u32>, Vec<GroupColumn>)| {
+        let rows = block_rows.iter().map(|rows| u64::from(*rows)).sum();
+        let group = Group { first_row, rows, block_rows, columns: columns.into() };
+        first_row += rows;
+        group
+    };
+    let groups = block_rows.into_iter().zip(columns).map(group).collect();
     Ok(Footer { version: SEGMENT_VERSION, groups, statistics, sections: listed })
 }

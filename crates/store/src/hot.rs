@@ -12,7 +12,7 @@
 //!
 //! A table with hot rows is seen as one with some segments more, which lie in memory at the places of these rows (`segment_list.rs`) and which no manifest names: so whoever reads
 //! tables reads hot rows in the same ways. These segments are the *copies of dirty blocks* of H2TAP (Appuswamy et al. 2017, §4.3), one for each
-//! chunk; it is made when somebody asks after a commit that has changed the chunk, and shared by all that read until the next one.
+//! chunk; its columns are made when somebody asks for them after a commit that has changed the chunk, and shared by all that read until the next one.
 //!
 //! Invariants: a catalog and its view are of the same commit; hot rows become visible together with the catalog of the transaction
 //! that wrote them. A number of a row is not given twice as long as older ones lie in the log. Keys (PRIMARY KEY, UNIQUE) are unique among
@@ -20,6 +20,7 @@
 
 mod commit;
 mod deletions;
+mod encoding;
 mod image;
 mod row_bytes;
 mod rows;

@@ -20,6 +20,7 @@ mod deleted;
 mod distribution;
 mod fact;
 mod footer;
+mod group_columns;
 mod head;
 mod held;
 mod hot;
@@ -67,6 +68,7 @@ pub use fact::{BIN_SETS, BLOOM_FILTERS, Fact, FactDefinition, FactSource, Sealed
 pub use footer::{ChunkLocation, Group, GroupColumn};
 pub use forebay_block::{ColumnStatistics, Zone};
 pub use forebay_hot::{Blocker, Cell, Row as HotRow, RowId, TransactionId, end_of_prefix, push_key};
+pub use group_columns::GroupColumns;
 pub use head::{FORMAT_VERSION, FORMAT_VERSION_OLDEST};
 pub use held::Held;
 pub use hot::HotChange;

@@ -14,10 +14,11 @@ use forebay_disk::{AlignedBuffer, DiskFile, ReadPath, ReadRequest, ReadTicket};
 
 use crate::data_file::DataFile;
 use crate::deleted::{DeletedRows, RowBits};
-use crate::footer::directory::{self, SECTION_FRAMES, Section};
+use crate::footer::directory::{self, SECTION_FRAMES, Section, Sections};
 use crate::footer::frames::{self, FrameDirectories};
-use crate::footer::{self, Expected, Footer, FooterLocation, Group, header_page};
-use crate::volume::{FIRST_IMAGE, FilePlace, Volume, locked};
+use crate::footer::{self, Expected, Footer, FooterLocation, Group, SEGMENT_VERSION, header_page};
+use crate::group_columns::{ColumnMaker, GroupColumns};
+use crate::volume::{DATABASE_DIRECTORY, FIRST_IMAGE, FilePlace, Volume, locked};
 
 /// A segment as one version of a table has it: its file, and which rows of that are deleted.
 #[derive(Debug, Clone)]
@@ -52,6 +53,8 @@ pub struct SegmentFile {
     content: OnceLock<Content>,
     /// Held while the footer or a section of frames is read, so that this happens once.
     loading: Mutex<()>,
+    /// What makes its columns where there is no file.
+    image: Option<Arc<dyn ColumnMaker>>,
 }
 
 /// What has been read of the file but for its chunks.
@@ -113,6 +116,31 @@ impl Segment {
     pub(crate) fn sealed(volume: Arc<Volume>, parts: SegmentParts, content: Footer) -> Self {
         let content = Content::new(content, parts.columns.len());
         let file = SegmentFile::new(DataFile::unnamed(volume, parts.place()), parts, content.into());
+        Self::of_file(file, DeletedRows::default())
+    }
+
+    /// Rows in memory, in row groups of these blocks. No catalog names it.
+    pub(crate) fn image(
+        volume: &Arc<Volume>,
+        id: SegmentId,
+        columns: Vec<(ColumnId, PhysicalType)>,
+        block_rows: impl Iterator<Item = Vec<u32>>,
+        maker: &Arc<dyn ColumnMaker>,
+    ) -> Self {
+        let mut rows = 0;
+        let group = |(number, block_rows): (usize, Vec<u32>)| {
+            let (first_row, of_group) = (rows, block_rows.iter().map(|rows| u64::from(*rows)).sum());
+            rows += of_group;
+            Group { first_row, rows: of_group, block_rows, columns: GroupColumns::made(Arc::clone(maker), number) }
+        };
+        let groups = block_rows.enumerate().map(group).collect();
+        let footer = Footer { version: SEGMENT_VERSION, groups, statistics: Vec::new(), sections: Sections::new() };
+        let content = Content::new(footer, 0);
+        let nowhere = FooterLocation { metadata_offset: 0, offset: 0, bytes: 0, crc: 0 };
+        let (directory, sort_order) = (DATABASE_DIRECTORY, Vec::new());
+        let parts = SegmentParts { id, directory, columns, rows, file_bytes: 0, footer: nowhere, sort_order };
+        let mut file = SegmentFile::new(DataFile::named(Arc::clone(volume), parts.place()), parts, content.into());
+        file.image = Some(Arc::clone(maker));
         Self::of_file(file, DeletedRows::default())
     }
 
@@ -192,7 +220,7 @@ impl Segment {
 
 impl SegmentFile {
     fn new(data_file: DataFile, parts: SegmentParts, content: OnceLock<Content>) -> Self {
-        Self { parts, data_file, content, loading: Mutex::new(()) }
+        Self { parts, data_file, content, loading: Mutex::new(()), image: None }
     }
 
     /// Its id, which is also its file's name.
@@ -233,7 +261,7 @@ impl SegmentFile {
         all
     }
 
-    /// Bytes of the file.
+    /// Bytes of the file; 0 where there is none.
     pub fn file_bytes(&self) -> u64 {
         self.parts.file_bytes
     }
@@ -253,9 +281,12 @@ impl SegmentFile {
         Ok(&self.content()?.footer.groups)
     }
 
-    /// Statistics of each column of [`SegmentFile::columns`], from the footer.
-    pub fn statistics(&self) -> Result<&[ColumnStatistics]> {
-        Ok(&self.content()?.footer.statistics)
+    /// Statistics of a column of [`SegmentFile::columns`], from the footer; where rows are hot, about.
+    pub fn statistics(&self, column: usize) -> Result<&ColumnStatistics> {
+        match &self.image {
+            Some(image) => Ok(image.statistics(column)),
+            None => Ok(&self.content()?.footer.statistics[column]),
+        }
     }
 
     /// Version of the file's format, from the footer.
@@ -271,6 +302,9 @@ impl SegmentFile {
     /// What inflating a chunk needs to know of its frames, by row group, column position in the segment and chunk; empty
     /// where the chunk describes itself, as all do in segments of version 2. A column's are read together, on first use.
     pub fn directory(&self, group: usize, column: usize, chunk: usize) -> Result<&[u8]> {
+        if let Some(image) = &self.image {
+            return Ok(&image.column(column).chunks[group][chunk].directory);
+        }
         let content = self.content()?;
         if content.footer.sections.is_empty() {
             return Ok(&[]);
@@ -332,6 +366,10 @@ impl SegmentFile {
         take: &dyn Fn(usize) -> Result<AlignedBuffer>,
         path: ReadPath,
     ) -> Result<ReadTicket> {
+        if let Some(image) = &self.image {
+            let bytes = &image.column(column).chunks[group][chunk].bytes;
+            return Ok(ReadTicket::served(copies(bytes, parts, take)));
+        }
         let start = self.groups()?[group].columns[column].chunks[chunk].offset;
         let request =
             |part: &Range<usize>| Ok(ReadRequest { offset: start + part.start as u64, buffer: take(part.len())? });
@@ -433,4 +471,19 @@ impl SegmentFile {
         };
         read().context(|| format!("file {}", self.path()))
     }
+}
+
+/// Copies of these parts of what lies in memory.
+fn copies(
+    bytes: &[u8],
+    parts: &[Range<usize>],
+    take: &dyn Fn(usize) -> Result<AlignedBuffer>,
+) -> Result<Vec<ReadRequest>> {
+    let copy = |part: &Range<usize>| {
+        let from = bytes.get(part.clone()).ok_or_else(|| Error::internal("a part of a chunk lies outside it"))?;
+        let mut buffer = take(part.len())?;
+        buffer.copy_from_slice(from);
+        Ok(ReadRequest { offset: part.start as u64, buffer })
+    };
+    parts.iter().map(copy).collect()
 }

@@ -7,6 +7,7 @@ mod durability;
 mod files;
 mod hot;
 mod hot_log;
+mod images;
 mod opening;
 mod places;
 mod redo;

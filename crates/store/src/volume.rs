@@ -200,13 +200,9 @@ impl Volume {
         Some(file)
     }
 
-    /// Makes a file in memory that never comes into a folder.
-    pub(crate) fn create_image(&self) -> (FilePlace, Arc<SmallFile>) {
-        let id = SegmentId(self.next_image.fetch_add(1, Ordering::Relaxed));
-        let place = FilePlace::of_segment(DATABASE_DIRECTORY, id);
-        let file = Arc::new(SmallFile::new(place.path()));
-        locked(&self.small_files).insert(place, Arc::clone(&file));
-        (place, file)
+    /// The number of a segment in memory that never gets a file.
+    pub(crate) fn new_image(&self) -> SegmentId {
+        SegmentId(self.next_image.fetch_add(1, Ordering::Relaxed))
     }
 
     /// Counts what a file in memory takes, now that it is written.

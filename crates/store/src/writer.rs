@@ -63,14 +63,12 @@ pub struct SegmentWriter {
 enum Target {
     Memory(Arc<SmallFile>),
     File(Arc<dyn DiskFile>),
-    /// Memory, however much it takes: nobody publishes the segment.
-    Image(Arc<SmallFile>),
 }
 
 impl Target {
     fn file(&self) -> &dyn DiskFile {
         match self {
-            Self::Memory(small) | Self::Image(small) => &**small,
+            Self::Memory(small) => &**small,
             Self::File(file) => &**file,
         }
     }
@@ -134,21 +132,6 @@ impl SegmentWriter {
             Some(small) => Target::Memory(small),
             None => Target::File(volume.create_file(place)?),
         };
-        Self::begun(volume, place, columns, target)
-    }
-
-    /// A writer of a segment that is never published: it lies in memory, and goes with its last reader.
-    pub(crate) fn of_image(volume: &Arc<Volume>, columns: Vec<(ColumnId, PhysicalType)>) -> Result<Self> {
-        let (place, file) = volume.create_image();
-        Self::begun(Arc::clone(volume), place, columns, Target::Image(file))
-    }
-
-    fn begun(
-        volume: Arc<Volume>,
-        place: FilePlace,
-        columns: Vec<(ColumnId, PhysicalType)>,
-        target: Target,
-    ) -> Result<Self> {
         let statistics = vec![ColumnStatistics::default(); columns.len()];
         let state = Mutex::new(State { next_offset: HEADER_BYTES, groups: BTreeMap::new(), statistics });
         let target = RwLock::new(target);
@@ -211,7 +194,7 @@ impl SegmentWriter {
             columns.push(GroupColumn { blocks_log2, plain_bytes, chunks, zones });
         }
         let rows = group.block_rows.iter().map(|rows| u64::from(*rows)).sum();
-        let group = Group { first_row: 0, rows, block_rows: group.block_rows, columns };
+        let group = Group { first_row: 0, rows, block_rows: group.block_rows, columns: columns.into() };
         let mut state = locked(&self.state);
         state.groups.insert(index, WrittenGroup { group, frames });
         for (whole, of_group) in state.statistics.iter_mut().zip(&statistics) {
@@ -230,7 +213,8 @@ impl SegmentWriter {
     pub(crate) fn finish_or_move(mut self, others: impl Iterator<Item = DirectoryId>) -> Result<SealedSegment> {
         let id = self.id();
         let state = self.state.get_mut().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let chunks = state.groups.values().flat_map(|written| &written.group.columns).flat_map(|column| &column.chunks);
+        let chunks =
+            state.groups.values().flat_map(|written| written.group.columns.iter()).flat_map(|column| &column.chunks);
         let offset = chunks.map(|chunk| chunk.offset + chunk.stored_bytes).max().unwrap_or(HEADER_BYTES);
         // What is behind was written by halves.
         let is_cut = offset < state.next_offset;
@@ -263,7 +247,6 @@ impl SegmentWriter {
         written?;
         match self.target.get_mut().unwrap_or_else(PoisonError::into_inner) {
             Target::Memory(_) => self.volume.count_small_file(self.place),
-            Target::Image(_) => {}
             Target::File(file) => self.volume.sync(&**file)?,
         }
         let parts = SegmentParts {
@@ -298,7 +281,7 @@ impl SegmentWriter {
         };
         match &*self.target.read().unwrap_or_else(PoisonError::into_inner) {
             Target::Memory(small) if !is_small(small) => {}
-            Target::Memory(_) | Target::File(_) | Target::Image(_) => return Ok(()),
+            Target::Memory(_) | Target::File(_) => return Ok(()),
         }
         let mut target = self.target.write().unwrap_or_else(PoisonError::into_inner);
         if let Target::Memory(small) = &*target {

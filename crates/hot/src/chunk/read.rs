@@ -5,6 +5,7 @@
 use std::ops::Range;
 
 use crate::batch::Batch;
+use crate::bits::Bits;
 use crate::cell::Row;
 use crate::chunk::{Chunk, OwnChange};
 use crate::commits::{CommitNumber, View};
@@ -146,6 +147,17 @@ impl Chunk {
                 }
             }
         });
+    }
+
+    /// The rows that the view sees.
+    pub(crate) fn visible(&self, view: View<'_>) -> Bits {
+        let mut visible = self.present.clone();
+        if self.undo.changes_existence() {
+            self.marks.versioned(&(0..self.rows()), view.number, |position, _| {
+                visible.set(position, self.is_seen(view, position));
+            });
+        }
+        visible
     }
 
     /// How many rows the view sees.

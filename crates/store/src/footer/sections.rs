@@ -68,15 +68,19 @@ pub(crate) fn encode_chunks(groups: &[Group], column: usize) -> Vec<u8> {
     writer.bytes
 }
 
-/// Gives every group its next column, with chunks that end at `chunks_end` at the latest and without zones.
-pub(crate) fn decode_chunks(bytes: &[u8], column: ColumnId, chunks_end: u64, groups: &mut [Group]) -> Result<()> {
+/// A column in all groups, with chunks that end at `chunks_end` at the latest and without zones.
+pub(crate) fn decode_chunks(
+    bytes: &[u8],
+    column: ColumnId,
+    chunks_end: u64,
+    block_rows: &[Vec<u32>],
+) -> Result<Vec<GroupColumn>> {
     let what = describe(SECTION_CHUNKS, column.0);
     let mut reader = Reader::new(bytes, &what);
-    for group in groups {
-        let column = chunks(&mut reader, group.block_rows.len(), limits::GROUP_BLOCKS_MAX, chunks_end)?;
-        group.columns.push(column);
-    }
-    reader.finish()
+    let of_group = |rows: &Vec<u32>| chunks(&mut reader, rows.len(), limits::GROUP_BLOCKS_MAX, chunks_end);
+    let columns = block_rows.iter().map(of_group).collect::<Result<_>>()?;
+    reader.finish()?;
+    Ok(columns)
 }
 
 /// A column of a group of `blocks` blocks, still without zones.
@@ -122,15 +126,18 @@ pub(crate) fn encode_zones(groups: &[Group], column: usize) -> Vec<u8> {
     writer.bytes
 }
 
-/// Gives the column that every group got last its zones.
-pub(crate) fn decode_zones(bytes: &[u8], id: ColumnId, physical: PhysicalType, groups: &mut [Group]) -> Result<()> {
+/// The zones of a column in all groups.
+pub(crate) fn decode_zones(
+    bytes: &[u8],
+    id: ColumnId,
+    physical: PhysicalType,
+    block_rows: &[Vec<u32>],
+) -> Result<Vec<Vec<Zone>>> {
     let what = describe(SECTION_ZONES, id.0);
     let mut reader = Reader::new(bytes, &what);
-    for group in groups {
-        let found = zones(&mut reader, &group.block_rows, physical)?;
-        group.columns.last_mut().expect("its chunks were decoded before").zones = found;
-    }
-    reader.finish()
+    let found = block_rows.iter().map(|rows| zones(&mut reader, rows, physical)).collect::<Result<_>>()?;
+    reader.finish()?;
+    Ok(found)
 }
 
 /// Zones of a column in a group with these blocks.

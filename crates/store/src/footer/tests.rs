@@ -29,7 +29,7 @@ fn small() -> (Vec<Group>, Vec<ColumnStatistics>) {
     let zone = Zone { rows: 2, null_count: 1, min: Some(Value::Int(-2)), max: None };
     let chunk = ChunkLocation { offset: 4096, stored_bytes: 4096, encoded_bytes: 128 };
     let column = GroupColumn { blocks_log2: 1, plain_bytes: 16, chunks: vec![chunk], zones: vec![zone] };
-    let group = Group { first_row: 0, rows: 2, block_rows: vec![2], columns: vec![column] };
+    let group = Group { first_row: 0, rows: 2, block_rows: vec![2], columns: vec![column].into() };
     let mut registers = vec![0; SKETCH_REGISTERS];
     registers[258] = 5;
     (vec![group], vec![ColumnStatistics::from_parts(registers, vec![-2]).expect("statistics")])
@@ -129,7 +129,7 @@ fn groups(blocks: &[usize], blocks_log2: u8) -> (Vec<Group>, u64) {
         };
         let integers = column(0, &|block| Some(Value::Int(block as i128)));
         let strings = column(blocks_log2, &|block| (block > 0).then(|| Value::Bytes(vec![b'a'; block % 9])));
-        groups.push(Group { first_row, rows, block_rows: block_rows.clone(), columns: vec![integers, strings] });
+        groups.push(Group { first_row, rows, block_rows: block_rows.clone(), columns: vec![integers, strings].into() });
         first_row += rows;
     }
     (groups, offset)
@@ -222,7 +222,7 @@ fn check_consistent(footer: &Footer, of: Expected<'_>, chunks_end: u64) {
     assert_eq!(footer.statistics.len(), of.columns.len());
     for group in &footer.groups {
         assert_eq!(group.columns.len(), of.columns.len());
-        for column in &group.columns {
+        for column in group.columns.iter() {
             assert_eq!(column.zones.iter().map(|zone| zone.rows).collect::<Vec<_>>(), group.block_rows);
             assert_eq!(column.chunks.len(), chunk_count(group.block_rows.len(), column.blocks_log2));
             assert!(column.chunks.iter().all(|chunk| chunk.offset + chunk.stored_bytes <= chunks_end));

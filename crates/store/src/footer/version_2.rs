@@ -35,5 +35,5 @@ fn decode_group(reader: &mut Reader<'_>, expected: Expected<'_>, offset: u64, fi
     };
     let columns = expected.columns.iter().map(|(_, physical)| column(*physical)).collect::<Result<Vec<_>>>()?;
     let rows = block_rows.iter().map(|rows| u64::from(*rows)).sum();
-    Ok(Group { first_row, rows, block_rows, columns })
+    Ok(Group { first_row, rows, block_rows, columns: columns.into() })
 }

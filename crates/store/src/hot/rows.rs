@@ -10,7 +10,7 @@ use forebay_base::{ColumnId, Result, SegmentId, TableId};
 use forebay_hot::{CommitNumber, Commits, HotTable, KeyIndex, RowId, View};
 
 use super::deletions::{Deletions, is_deletion};
-use super::image::Images;
+use super::image::{ChunkImages, Images, Seen};
 use super::row_bytes::decode_row;
 use super::{key_in, types, unique_keys};
 use crate::catalog::{Constraint, Table};
@@ -38,8 +38,8 @@ pub(crate) struct HotRows {
     looked_at: Mutex<BTreeMap<u32, u64>>,
     /// The last commit that has changed any of them.
     last_change: AtomicU64,
-    /// Their segments at the latest snapshot of which they were made.
-    images: Mutex<Option<(CommitNumber, Arc<Images>)>>,
+    /// What was made of their segments at the latest snapshot.
+    images: Mutex<Option<(CommitNumber, Arc<ChunkImages>)>>,
     /// Which rows of segments the latest snapshot that was asked saw deleted.
     deleted: Mutex<Option<(CommitNumber, Arc<DeletedBySegment>)>>,
     volume: Arc<Volume>,
@@ -176,23 +176,19 @@ impl HotRows {
         kept.as_ref().filter(|(number, _)| self.is_same_at(*number, at)).map(|(_, known)| Arc::clone(known))
     }
 
-    /// The segments of the rows that are seen at a snapshot of this number; by a transaction that has changed some of them itself if `is_own`.
-    pub(super) fn images(
-        &self,
-        view: View<'_>,
-        at: CommitNumber,
-        is_own: bool,
-        table: &TableSnapshot,
-    ) -> Result<Arc<Images>> {
+    /// The segments of the rows that are seen; by a transaction that has changed some of them itself if there is one.
+    pub(super) fn images(&self, seen: Seen<'_>, table: &TableSnapshot) -> Result<Images> {
+        let ((snapshot, own), volume) = (seen, &self.volume);
+        let (at, is_own) = (snapshot.number(), own.is_some());
         if let Some(known) = self.kept(&self.images, at).filter(|_| !is_own) {
-            return Ok(known);
+            return Ok(Images::new(&known, seen, table, volume));
         }
         let earlier = locked(&self.images).as_ref().map(|(_, images)| Arc::clone(images));
-        let images = Arc::new(Images::of(&self.rows, view, table, &self.volume, earlier.as_deref())?);
+        let chunks = Arc::new(ChunkImages::of(&self.rows, seen, volume, earlier.as_deref())?);
         if !is_own {
-            keep(&self.images, at, &images);
+            keep(&self.images, at, &chunks);
         }
-        Ok(images)
+        Ok(Images::new(&chunks, seen, table, volume))
     }
 
     /// Which rows of segments are seen deleted, likewise.

@@ -128,7 +128,10 @@ impl HotView {
     }
 
     /// The segments of a table's hot rows, and which rows those are, in their order.
-    pub(crate) fn images(&self, frozen: &Arc<TableSnapshot>) -> impl Iterator<Item = (SegmentId, &[RowId])> {
+    pub(crate) fn images(
+        &self,
+        frozen: &Arc<TableSnapshot>,
+    ) -> impl Iterator<Item = (SegmentId, impl Iterator<Item = RowId>)> {
         let seen = self.seen(frozen.id).filter(|(rows, _)| rows.fits(frozen));
         let images = seen.map(|(rows, seen)| self.images_of(rows, seen, frozen));
         images.into_iter().flat_map(Images::rows)
@@ -211,9 +214,9 @@ impl HotView {
     /// The segments of the rows that it sees; made when they are first asked for.
     fn images_of<'t>(&self, rows: &HotRows, seen: &'t SeenTable, frozen: &TableSnapshot) -> &'t Images {
         seen.images.get_or_init(|| {
-            let view = self.view().expect("there is a snapshot of what is seen");
-            let images = rows.images(view, self.number(), self.is_own(frozen.id), frozen);
-            images.expect("rows that were taken in can be encoded in memory")
+            let snapshot = self.snapshot.as_ref().expect("there is a snapshot of what is seen");
+            let own = self.own.as_ref().map(|(own, _)| *own).filter(|_| self.is_own(frozen.id));
+            Arc::new(rows.images((snapshot, own), frozen).expect("rows of a snapshot that is held can be read"))
         })
     }
 

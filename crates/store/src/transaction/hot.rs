@@ -205,7 +205,7 @@ impl Transaction {
     /// `NotFound` where there is no such table.
     pub fn hot_row_ids(&self, id: TableId) -> Result<Vec<RowId>> {
         let images = self.working.hot.images(self.stored_table(id)?);
-        Ok(images.flat_map(|(_, rows)| rows).copied().collect())
+        Ok(images.flat_map(|(_, rows)| rows).collect())
     }
 
     /// Reads columns of a hot row into `out`; false if the transaction does not see it.
@@ -301,7 +301,8 @@ impl Transaction {
     pub(super) fn rows_of_image(&self, id: TableId, image: &Segment, rows: Option<&DeletedRows>) -> Result<Vec<RowId>> {
         let found = self.working.hot.images(self.stored_table(id)?).find(|(segment, _)| *segment == image.id());
         let (_, ids) = found.ok_or_else(|| Error::internal("hot rows were changed since they were seen"))?;
-        let Some(rows) = rows else { return Ok(ids.to_vec()) };
+        let ids: Vec<RowId> = ids.collect();
+        let Some(rows) = rows else { return Ok(ids) };
         let block_rows = image.groups()?.iter().flat_map(|group| &group.block_rows);
         let starts = block_rows.scan(0, |next, rows| Some(std::mem::replace(next, *next + *rows as usize)));
         let starts: Vec<usize> = starts.collect();
