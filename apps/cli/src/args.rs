@@ -348,6 +348,9 @@ pub(crate) struct Bench {
     /// Clients of chbench that run its queries again and again [default: 1]
     #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) streams: Option<usize>,
+    /// Have so many cores for the terminals of chbench alone, and the others for its queries
+    #[arg(long, value_name = "N", value_parser = parse_count)]
+    pub(crate) transaction_cores: Option<usize>,
     /// What runs pipelines besides the CPU: auto, cpu, gpu or emulated; floors are those of its memory and its link
     #[arg(long, value_name = "DEVICE")]
     pub(crate) device: Option<String>,
@@ -396,6 +399,7 @@ impl Bench {
             }
             Measured::Chbench => return Ok(()),
             _ if self.streams.is_some() => "--streams is for bench chbench",
+            _ if self.transaction_cores.is_some() => "--transaction-cores is for bench chbench",
             Measured::Tpcc => return Ok(()),
             _ if self.procedures => "--procedures is for bench tpcc",
             _ if has_terminals => "--warehouses, --clients and --seconds are for bench tpcc and chbench",
@@ -556,6 +560,7 @@ mod tests {
             "forebay bench tpcc --db d --runs 3",
             "forebay bench tpcc --db d --experiment packed",
             "forebay bench tpcc --db d --streams 2",
+            "forebay bench tpcc --db d --transaction-cores 1",
             "forebay bench chbench --db d --cold",
             "forebay bench chbench --db d --sf 2",
             "forebay bench chbench --db d --procedures",

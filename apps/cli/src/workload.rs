@@ -142,7 +142,9 @@ pub(crate) fn run_bench(bench_args: Bench) -> Result<()> {
         }
         Measured::Chbench => {
             let (streams, queries) = (bench_args.streams.unwrap_or(1), bench_args.queries.clone());
-            let options = ChbenchOptions { terminals: terminal_options(bench_args), streams, runs, queries };
+            let transaction_cores = bench_args.transaction_cores;
+            let terminals = terminal_options(bench_args);
+            let options = ChbenchOptions { terminals, streams, runs, queries, transaction_cores };
             with_stdout(|out| bench_chbench(&options, out))
         }
     }

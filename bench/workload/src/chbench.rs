@@ -15,7 +15,7 @@ use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use forebay::{Database, Error, Result, Session};
+use forebay::{Cores, Database, Error, Result, Session};
 
 use crate::measure::run_sql;
 use crate::queries::{Query, chbench_queries};
@@ -36,18 +36,25 @@ pub struct ChbenchOptions {
     pub runs: usize,
     /// Only these queries; all where empty.
     pub queries: Vec<String>,
+    /// So many of the process's cores are for the terminals alone, and the others for queries; all for both where unset.
+    pub transaction_cores: Option<usize>,
 }
 
 /// Fills the database if need be, runs transactions and queries, reports, and checks the consistency conditions of TPC-C.
 ///
 /// # Errors
-/// Other data in the database; names of queries that are none; a transaction that fails other than by a conflict; a query that fails; a
+/// Cores of which one side would have none; other data in the database; names of queries that are none; a transaction that fails other than by a conflict; a query that fails; a
 /// condition that does not hold.
 pub fn bench_chbench(options: &ChbenchOptions, out: &mut dyn Write) -> Result<()> {
     let queries = chosen(&options.queries)?;
     let terminals = &options.terminals;
+    let split = |transactions: usize| Cores::of_thread()?.split(transactions);
+    let cores = options.transaction_cores.map(split).transpose()?;
+    if let Some((_, for_queries)) = &cores {
+        for_queries.confine_thread()?;
+    }
     let database = terminals.open()?;
-    let bench = Bench { options, queries, database };
+    let bench = Bench { options, queries, database, terminal_cores: cores.map(|(terminals, _)| terminals) };
     let session = bench.session()?;
     tpcc::prepare(&session, terminals.warehouses, out)?;
     population::prepare(&session, out)?;
@@ -75,6 +82,7 @@ struct Bench<'a> {
     options: &'a ChbenchOptions,
     queries: Vec<Query>,
     database: Database,
+    terminal_cores: Option<Cores>,
 }
 
 impl Bench<'_> {
@@ -105,7 +113,14 @@ impl Bench<'_> {
 
     fn work(&self, schedule: &Schedule, progress: &Progress) -> Result<Outcome> {
         let sessions = self.options.terminals.sessions(&self.database)?;
-        by_statements_until(sessions, self.options.terminals.warehouses, schedule, progress)
+        let work = || {
+            if let Some(cores) = &self.terminal_cores {
+                cores.confine_thread()?;
+            }
+            by_statements_until(sessions, self.options.terminals.warehouses, schedule, progress)
+        };
+        // The terminals have the cores of the thread that starts them.
+        thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|_| Err(panicked()))
     }
 
     /// Each query once, without terminals, after these have worked for a moment: what they changed no query has seen yet.
@@ -125,7 +140,6 @@ impl Bench<'_> {
         let sessions = (0..self.options.streams).map(|_| self.session()).collect::<Result<Vec<_>>>()?;
         let orders = freshness::orders(&self.session()?)?;
         let until = Instant::now() + self.options.terminals.duration;
-        let panicked = || Error::internal("a client panicked");
         thread::scope(|scope| {
             let (progress, queries) = (&progress, &self.queries);
             let terminals = scope.spawn(move || self.work(&Schedule::default(), progress));
@@ -149,6 +163,10 @@ impl Bench<'_> {
             outcome.map(|()| (terminals, times, freshness))
         })
     }
+}
+
+fn panicked() -> Error {
+    Error::internal("a client panicked")
 }
 
 #[cfg(test)]

@@ -25,6 +25,7 @@
 //! Invariants: the one facade; programs use nothing below it. Must not know: terminals, wire protocols.
 #![forbid(unsafe_code)]
 
+mod cores;
 pub mod directories;
 pub mod keyed;
 pub mod machine;
@@ -42,6 +43,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use arrow;
+pub use cores::Cores;
 pub use forebay_base::Durability;
 pub use forebay_base::{Error, ErrorKind, Position, Result, units};
 pub use forebay_disk::{begin_without_huge_pages, end_without_huge_pages};
@@ -58,9 +60,6 @@ use forebay_sql::{Shared, Workers};
 use forebay_store::{OpenMode, Store};
 
 use crate::resources::Resources;
-
-/// Stack of a worker: plans of deeply nested SQL, of many joins for example, recurse. Memory is taken only as it is used.
-const WORKER_STACK_BYTES: usize = 64 << 20;
 
 /// How to open a database.
 #[derive(Debug, Clone, Default)]
@@ -179,13 +178,7 @@ impl Database {
             forebay_sql::drop_temporary(&store)?;
         }
         let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
-        let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(threads)
-            .thread_name("forebay-worker")
-            .thread_stack_size(WORKER_STACK_BYTES)
-            .enable_all()
-            .build()
-            .map_err(|error| Error::io("start worker threads", &error))?;
+        let runtime = resources::worker_threads(threads)?;
         let shares = MemoryShares::new(Budget::new(memory_bytes));
         let engine = Arc::new(Engine::new(store, shares, temporary).keeping_rates(kept_rates));
         let environment = forebay_sql::environment(&engine)?;

@@ -4,6 +4,7 @@
 
 use forebay_base::{Error, Result, units};
 
+use crate::cores::Cores;
 use crate::machine_memory::machine_memory_bytes;
 
 /// Share of the machine's memory that is the budget where none is given.
@@ -11,6 +12,9 @@ const DEFAULT_MEMORY_SHARE: f64 = 0.75;
 
 /// Least memory budget: below it not even one row group of a wide table can be loaded.
 const LEAST_MEMORY_BYTES: u64 = 64 << 20;
+
+/// Stack of a worker: plans of deeply nested SQL, of many joins for example, recurse. Memory is taken only as it is used.
+const WORKER_STACK_BYTES: usize = 64 << 20;
 
 /// What a database may use.
 pub(crate) struct Resources {
@@ -39,4 +43,21 @@ impl Resources {
         };
         Ok(Self { memory_bytes, threads, owns_process })
     }
+}
+
+/// Worker threads, on the cores that this thread may run on, whoever has them started: they come when somebody needs them, and that may be a
+/// thread with other cores.
+pub(crate) fn worker_threads(threads: usize) -> Result<tokio::runtime::Runtime> {
+    let cores = Cores::of_thread()?;
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(threads)
+        .on_thread_start(move || {
+            // A worker on other cores works all the same.
+            let _confined = cores.confine_thread();
+        })
+        .thread_name("forebay-worker")
+        .thread_stack_size(WORKER_STACK_BYTES)
+        .enable_all()
+        .build()
+        .map_err(|error| Error::io("start worker threads", &error))
 }

@@ -16,13 +16,11 @@ mod version_2;
 #[cfg(test)]
 mod tests;
 
-use std::ops::Range;
-
 use forebay_base::checksum::crc32c;
 use forebay_base::{ColumnId, Error, ErrorKind, PhysicalType, Result, SegmentId, limits};
-use forebay_block::{ColumnStatistics, Zone};
+use forebay_block::ColumnStatistics;
 
-use crate::group_columns::GroupColumns;
+pub(crate) use crate::group_columns::{ChunkLocation, GroupColumn, GroupColumns};
 use crate::serial::{Reader, Writer};
 use directory::{SECTION_CHUNKS, SECTION_FRAMES, SECTION_GROUPS, SECTION_STATISTICS, SECTION_ZONES, Section, Sections};
 
@@ -63,38 +61,6 @@ pub struct Group {
     pub block_rows: Vec<u32>,
     /// Columns, in the order of the segment's.
     pub columns: GroupColumns,
-}
-
-/// One column of a row group.
-#[derive(Debug, Clone, PartialEq)]
-pub struct GroupColumn {
-    /// A chunk has 2^`blocks_log2` blocks; the last may have fewer.
-    pub blocks_log2: u8,
-    /// Bytes of the plain values: their width, or the strings and four bytes each.
-    pub plain_bytes: u64,
-    /// Chunks, in row order.
-    pub chunks: Vec<ChunkLocation>,
-    /// One zone per block.
-    pub zones: Vec<Zone>,
-}
-
-impl GroupColumn {
-    /// The blocks of a chunk, counted from the row group's first.
-    pub fn blocks_of(&self, chunk: usize) -> Range<usize> {
-        let blocks = self.zones.len();
-        (chunk << self.blocks_log2).min(blocks)..((chunk + 1) << self.blocks_log2).min(blocks)
-    }
-}
-
-/// Where a chunk lies in its file.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ChunkLocation {
-    /// First byte, a multiple of [`limits::IO_ALIGN`].
-    pub offset: u64,
-    /// Bytes in the file, padding included: a multiple of [`limits::IO_ALIGN`].
-    pub stored_bytes: u64,
-    /// Bytes of its encoded blocks, before the codec.
-    pub encoded_bytes: u64,
 }
 
 /// What a footer is checked against: from the manifest.

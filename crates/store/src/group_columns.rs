@@ -3,12 +3,44 @@
 //! Must not know: how columns are made.
 
 use std::fmt::{Debug, Formatter};
-use std::ops::Index;
+use std::ops::{Index, Range};
 use std::sync::Arc;
 
-use forebay_block::{ColumnStatistics, SealedChunk};
+#[cfg(doc)]
+use forebay_base::limits;
+use forebay_block::{ColumnStatistics, SealedChunk, Zone};
 
-use crate::footer::GroupColumn;
+/// One column of a row group.
+#[derive(Debug, Clone, PartialEq)]
+pub struct GroupColumn {
+    /// A chunk has 2^`blocks_log2` blocks; the last may have fewer.
+    pub blocks_log2: u8,
+    /// Bytes of the plain values: their width, or the strings and four bytes each.
+    pub plain_bytes: u64,
+    /// Chunks, in row order.
+    pub chunks: Vec<ChunkLocation>,
+    /// One zone per block.
+    pub zones: Vec<Zone>,
+}
+
+impl GroupColumn {
+    /// The blocks of a chunk, counted from the row group's first.
+    pub fn blocks_of(&self, chunk: usize) -> Range<usize> {
+        let blocks = self.zones.len();
+        (chunk << self.blocks_log2).min(blocks)..((chunk + 1) << self.blocks_log2).min(blocks)
+    }
+}
+
+/// Where a chunk lies in its file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ChunkLocation {
+    /// First byte, a multiple of [`limits::IO_ALIGN`].
+    pub offset: u64,
+    /// Bytes in the file, padding included: a multiple of [`limits::IO_ALIGN`].
+    pub stored_bytes: u64,
+    /// Bytes of its encoded blocks, before the codec.
+    pub encoded_bytes: u64,
+}
 
 /// The columns of one row group, in the order of the segment's.
 #[derive(Clone)]

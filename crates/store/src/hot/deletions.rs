@@ -10,6 +10,7 @@ use std::sync::Arc;
 use forebay_base::{Error, PhysicalType, Result, SegmentId};
 use forebay_hot::{Batch, Blocker, Cell, Commits, HotTable, KeyIndex, RowId, Transaction, View};
 
+use super::encoding::SCAN_ROWS;
 use super::row_bytes::decode_row;
 use crate::catalog::Table;
 use crate::deleted::DeletedRows;
@@ -104,17 +105,15 @@ impl Deletions {
         let (mut places, mut ids) = (BTreeMap::<SegmentId, Vec<(u32, u16)>>::new(), Vec::new());
         let mut batch = Batch::default();
         for chunk in self.rows.chunks() {
-            let rows = self.rows.chunk_rows(chunk);
-            if rows == 0 {
-                continue;
-            }
-            self.rows.scan(view, chunk, 0..rows, &[0, 1], &mut batch)?;
-            for at in batch.visible().ones() {
-                let [segment, row] = [0, 1].map(|column| batch.columns()[column].cell(at));
-                let (segment, block, row) =
-                    place(segment, row).ok_or_else(|| Error::internal("a deletion of no row"))?;
-                places.entry(segment).or_default().push((block, row));
-                ids.push(RowId::new(chunk, at as u16));
+            for start in (0..self.rows.chunk_rows(chunk)).step_by(SCAN_ROWS) {
+                self.rows.scan(view, chunk, start..start + SCAN_ROWS, &[0, 1], &mut batch)?;
+                for at in batch.visible().ones() {
+                    let [segment, row] = [0, 1].map(|column| batch.columns()[column].cell(at));
+                    let (segment, block, row) =
+                        place(segment, row).ok_or_else(|| Error::internal("a deletion of no row"))?;
+                    places.entry(segment).or_default().push((block, row));
+                    ids.push(RowId::new(chunk, (start + at) as u16));
+                }
             }
         }
         let deleted = places.into_iter().map(|(segment, rows)| (segment, rows.into_iter().collect()));

@@ -11,8 +11,8 @@ use forebay_hot::{Batch, BatchColumn, Bits, Cell, HotTable, RANGE_ROWS, RowId, V
 
 use crate::writer::SealedColumn;
 
-/// Rows that are copied below a chunk's latch at a time.
-const SCAN_ROWS: usize = 4 * RANGE_ROWS;
+/// Rows that are copied below a chunk's latch at a time: a microsecond or less, for which a writer waits without going to sleep.
+pub(super) const SCAN_ROWS: usize = RANGE_ROWS;
 
 /// How blocks are encoded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
