@@ -48,12 +48,13 @@ impl Resources {
 /// Worker threads, on the cores that this thread may run on, whoever has them started: they come when somebody needs them, and that may be a
 /// thread with other cores.
 pub(crate) fn worker_threads(threads: usize) -> Result<tokio::runtime::Runtime> {
-    let cores = Cores::of_thread()?;
+    // Where the system does not tell, workers have the cores of who starts them.
+    let cores = Cores::of_thread().ok();
     tokio::runtime::Builder::new_multi_thread()
         .worker_threads(threads)
         .on_thread_start(move || {
             // A worker on other cores works all the same.
-            let _confined = cores.confine_thread();
+            let _confined = cores.as_ref().map(Cores::confine_thread);
         })
         .thread_name("forebay-worker")
         .thread_stack_size(WORKER_STACK_BYTES)

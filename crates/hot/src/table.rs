@@ -202,12 +202,10 @@ impl HotTable {
         Ok(())
     }
 
-    /// The rows of a chunk that the view sees, one bit for each position.
-    ///
-    /// # Errors
-    /// As [`HotTable::scan`].
-    pub fn visible(&self, view: View<'_>, chunk: u32) -> Result<Bits> {
-        Ok(self.shared.read_chunk(view, chunk)?.ok_or_else(|| self.shared.no_chunk(chunk))?.visible(view))
+    /// The rows of a chunk that the view sees, one bit for each position; none where there is no such chunk, or it was released.
+    pub fn visible(&self, view: View<'_>, chunk: u32) -> Bits {
+        assert!(view.is_of(&self.shared.commits), "a view is of the table's clock");
+        self.shared.held_chunk(chunk).map_or_else(Bits::default, |chunk| chunk.visible(view))
     }
 
     /// No view sees more bytes of values than these in a chunk, until the next change.

@@ -11,7 +11,7 @@ use forebay_hot::{Batch, BatchColumn, Bits, Cell, HotTable, RANGE_ROWS, RowId, V
 
 use crate::writer::SealedColumn;
 
-/// Rows that are copied below a chunk's latch at a time: a microsecond or less, for which a writer waits without going to sleep.
+/// Rows that are copied below a chunk's latch at a time: about a microsecond, for which a writer waits without going to sleep.
 pub(super) const SCAN_ROWS: usize = RANGE_ROWS;
 
 /// How blocks are encoded.
@@ -34,8 +34,9 @@ pub(super) struct SeenRows {
 impl SeenRows {
     /// Those of these chunks, ascending.
     pub(super) fn of(rows: &HotTable, view: View<'_>, chunks: impl Iterator<Item = u32>) -> Result<Self> {
-        let chunks = chunks.filter(|chunk| rows.chunk_rows(*chunk) > 0);
-        let chunks = chunks.map(|chunk| Ok((chunk, rows.visible(view, chunk)?))).collect::<Result<Vec<_>>>()?;
+        let chunks = chunks.map(|chunk| (chunk, rows.visible(view, chunk)));
+        // A chunk of which it sees no row may be released at any time.
+        let chunks = chunks.filter(|(_, seen)| seen.count_ones() > 0).collect();
         let mut seen = Self { chunks, block_rows: Vec::new() };
         seen.block_rows = seen.cut(rows, view)?;
         Ok(seen)
@@ -181,7 +182,7 @@ impl SeenRows {
         self.each_piece((rows, view), &[column], |batch| {
             for mut run in batch.visible().runs() {
                 while !run.is_empty() {
-                    let end = run.end.min(run.start + size - block.rows);
+                    let end = run.end.min(run.start.saturating_add(size - block.rows));
                     block.push(&batch.columns()[0], run.start..end);
                     run.start = end;
                     if block.rows == size {
