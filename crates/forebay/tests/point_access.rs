@@ -306,7 +306,8 @@ fn changes_by_key_of_two_sessions_conflict_or_are_tried_again() {
     assert_eq!(execute(&other, &add, &of(2), true).expect_err("it has failed").kind(), ErrorKind::Aborted);
     run(&other, "ROLLBACK");
     run(&one, "COMMIT");
-    // Statements by themselves are tried again.
+    // Statements by themselves wait, and are tried again.
+    run(&other, "SET lock_timeout = '30s'");
     std::thread::scope(|scope| {
         for session in [&one, &other] {
             scope.spawn(|| (0..200).for_each(|_| drop(execute(session, &add, &of(2), true).expect("in the end"))));

@@ -129,6 +129,11 @@ impl HotTables {
         Ok(new)
     }
 
+    /// None, for who sees a table that is altered or dropped by now, and may write some that nobody else ever sees.
+    pub(crate) fn apart(&self, table: &TableSnapshot) -> Arc<HotRows> {
+        Arc::new(HotRows::new(table, (first_chunk(table), 0), &self.commits, &self.volume))
+    }
+
     /// Makes the view of a catalog that is visible from now on; `before` is the one until now, at whose snapshot it sees hot rows unless they have
     /// changed.
     pub(crate) fn publish(&self, catalog: &mut Catalog, before: &Catalog, has_changed: bool) {

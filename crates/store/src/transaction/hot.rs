@@ -404,9 +404,22 @@ impl Transaction {
         if !self.may_have_hot_rows(table) {
             return Err(Error::internal(format!("rows of table {} are not hot", table.full_name())));
         }
-        let found = self.inner.hot.of(table)?;
+        let found = self.seen_hot_rows(table)?;
         self.known_hot.push(Arc::clone(&found));
         Ok(found)
+    }
+
+    /// The hot rows of a table as it sees it, which may be another table by now, or gone.
+    pub(super) fn seen_hot_rows(&self, table: &Arc<TableSnapshot>) -> Result<Arc<HotRows>> {
+        if let Some(seen) = self.working.hot.hot_rows(table.id).filter(|seen| seen.fits(table)) {
+            return Ok(Arc::clone(seen));
+        }
+        let now = self.inner.catalog();
+        match now.stored_table(table.id).is_some_and(|now| has_same_values(now, table)) {
+            true => self.inner.hot.of(table),
+            // It had none, and gets none: who writes some cannot commit.
+            false => Ok(self.inner.hot.apart(table)),
+        }
     }
 
     /// What became of entering a key, with the name of the table.

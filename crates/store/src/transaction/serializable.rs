@@ -64,7 +64,7 @@ impl Transaction {
         let Some(snapshot) = self.base.hot.snapshot() else { return Ok(()) };
         for id in looked_at.intersection(hot_beside) {
             let Some(table) = self.base.stored_table(*id) else { continue };
-            let hot = self.inner.hot.of(table)?;
+            let hot = self.seen_hot_rows(table)?;
             let ranges: Vec<&ReadRange> = ranges.iter().filter(|range| range.table == *id).collect();
             if has_changed(&hot, &ranges, snapshot.view()) {
                 return Err(self.read_beside(*id));
