@@ -411,14 +411,14 @@ impl Transaction {
 
     /// The hot rows of a table as it sees it, which may be another table by now, or gone.
     pub(super) fn seen_hot_rows(&self, table: &Arc<TableSnapshot>) -> Result<Arc<HotRows>> {
-        if let Some(seen) = self.working.hot.hot_rows(table.id).filter(|seen| seen.fits(table)) {
-            return Ok(Arc::clone(seen));
+        let is_same = |now: &Arc<TableSnapshot>| Arc::ptr_eq(now, table) || has_same_values(now, table);
+        if self.inner.catalog().stored_table(table.id).is_some_and(is_same) {
+            return self.inner.hot.of(table);
         }
-        let now = self.inner.catalog();
-        match now.stored_table(table.id).is_some_and(|now| has_same_values(now, table)) {
-            true => self.inner.hot.of(table),
+        match self.working.hot.hot_rows(table.id).filter(|seen| seen.fits(table)) {
+            Some(seen) => Ok(Arc::clone(seen)),
             // It had none, and gets none: who writes some cannot commit.
-            false => Ok(self.inner.hot.apart(table)),
+            None => Ok(self.inner.hot.apart(table)),
         }
     }
 
