@@ -151,8 +151,8 @@ impl ColumnMaker for SeenImage {
 
     fn statistics(&self, index: usize) -> &ColumnStatistics {
         self.image.statistics[index].get_or_init(|| {
-            let found = self.image.rows.statistics(self.rows(), index);
-            Arc::new(found.expect("rows of a snapshot that is held can be read"))
+            // A transaction may have changed more of its own rows by now; then nothing is known.
+            Arc::new(self.image.rows.statistics(self.rows(), index).unwrap_or_default())
         })
     }
 }
