@@ -163,6 +163,13 @@ impl Database {
         Self::on_disk(Arc::new(MemoryDisk::new()), temporary_folder()?, false, resources, kept_rates)
     }
 
+    /// Opens the database that lies on `disk`, or makes it: one in memory, say, or a [`forebay_disk::SimulatedDisk`] that loses power.
+    /// `read_bytes_per_second` of the options is not for it.
+    pub fn open_on(disk: Arc<dyn Disk>, options: &Options) -> Result<Self> {
+        let resources = options.resources()?;
+        Self::on_disk(disk, temporary_folder()?, options.read_only, resources, KeptRates::default())
+    }
+
     fn on_disk(
         disk: Arc<dyn Disk>,
         temporary: Arc<dyn Disk>,

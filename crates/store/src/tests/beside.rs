@@ -113,6 +113,40 @@ fn who_looks_again_at_rows_that_others_have_changed_may_commit() {
     assert_eq!(rows_of(&store, id), [1, 2, 30, 4]);
 }
 
+/// Who looks again sees hot rows of commits that were still in line when it wanted to commit.
+#[test]
+fn who_looks_again_sees_hot_rows_of_who_was_in_line() {
+    use crate::volume::locked;
+    use forebay_hot::Cell;
+    let disk = MemoryDisk::new();
+    let (store, id) = with_tables(&disk);
+    let u = store.catalog().tables().find(|table| table.name == "u").expect("the other table").id;
+    let add_hot = |t: &mut Transaction, row: i64| t.insert_hot(u, &[Cell::i64(row), Cell::Bytes(b"new")]).map(drop);
+    let begin = || store.begin_on(store.catalog()).expect("begun");
+    let (mut first, mut second) = (begin(), begin());
+    add(&store, &mut first, id, 3).expect("a row");
+    add_hot(&mut first, 1).expect("a hot row");
+    second.rely_on_rows(id);
+    add_hot(&mut second, 2).expect("a hot row");
+    std::thread::scope(|scope| {
+        let written = locked(&store.inner.written);
+        let first = scope.spawn(|| first.commit());
+        while store.inner.line.newest().0.commit == store.catalog().commit {
+            std::thread::yield_now();
+        }
+        let second = scope.spawn(|| second.try_commit());
+        // It waits for the first one, or has what it needs already.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        drop(written);
+        first.join().expect("no panic").expect("it commits");
+        let second = second.join().expect("no panic").expect("nothing is wrong").expect("it has to look again");
+        assert_eq!(super::hot::rows_in(second.base(), u), [1]);
+        assert_eq!(super::hot::rows_in(second.catalog(), u), [1, 2]);
+        assert!(second.try_commit().expect("nobody else commits").is_none());
+    });
+    assert_eq!(super::hot::seen(&store, u), [1, 2]);
+}
+
 #[test]
 fn rows_that_both_add_and_segments_that_each_replaces_come_together() {
     let add_3: Edit<'_> = &|store, t, id| add(store, t, id, 3);

@@ -54,9 +54,16 @@ impl Transaction {
             let turn = self.turn.take().unwrap_or_else(|| WriterTurn::take(&inner));
             let (now, failures) = inner.line.newest();
             let hot_beside = inner.line.hot_changed_since(self.base.commit);
-            // Whoever looks at keys again, or at what it has read, has to see the rows of those who are in line.
-            let is_asked = !self.relied_on.is_disjoint(&hot_beside) || self.reads_any(&hot_beside);
-            if had_turn || !is_asked || inner.catalog().commit == now.commit {
+            let visible = inner.catalog();
+            if visible.commit == now.commit {
+                break (turn, visible, failures, hot_beside);
+            }
+            // Whoever looks at keys again, or at what it has read, has to see the rows of those who are in line. A catalog in line sees hot
+            // rows as its own transaction does: not those of others, and its own no longer once they are everybody's.
+            let is_asked = self.unchecked.is_some()
+                || self.reads_any(&hot_beside)
+                || !self.changed_beside(&now, &hot_beside).is_empty();
+            if had_turn || !is_asked {
                 break (turn, now, failures, hot_beside);
             }
             drop(turn);
@@ -130,17 +137,23 @@ impl Transaction {
             self.working = own;
             return Err(error);
         }
+        let changed = self.changed_beside(&now, hot_beside);
         let before = std::mem::replace(&mut self.base, now);
         self.known_hot.clear();
-        let mut changed = merge::changed_rows(&self.relied_on, &before, &self.base);
-        changed.extend(self.relied_on.intersection(hot_beside));
-        changed.extend(merge::added_segments(&self.relied_on_segments, &before, &self.base));
         if let Some(earlier) = &mut self.unchecked {
             earlier.tables.extend(changed);
         } else if !changed.is_empty() {
             self.unchecked = Some(Unchecked { tables: changed, before, is_told: false });
         }
         Ok(())
+    }
+
+    /// Tables whose rows others have changed in `now`, where it depends on these rows whether its changes are right.
+    fn changed_beside(&self, now: &Catalog, hot_beside: &BTreeSet<TableId>) -> BTreeSet<TableId> {
+        let mut changed = merge::changed_rows(&self.relied_on, &self.base, now);
+        changed.extend(self.relied_on.intersection(hot_beside));
+        changed.extend(merge::added_segments(&self.relied_on_segments, &self.base, now));
+        changed
     }
 
     /// Makes the names of files durable that the manifest is to name; those of small files are in the record.
