@@ -1,5 +1,5 @@
 """Eight sessions of one process within its budget of memory: the program checks that all answers are those of one session alone, and
-says what it had of memory meanwhile."""
+says what it had of memory meanwhile. More rows that are added one by one than there is memory for."""
 
 import json
 import os
@@ -23,7 +23,27 @@ def run(options, report):
         # The first one makes the data, whose generators leave memory to the allocator.
         name = f"eight sessions in {megabytes} MB" if number else "data for eight sessions"
         report.check(name, failure(outcome, figures, with_peak=number > 0))
+    rows = 120_000 if options.long else 40_000
+    for kind, rows, others in (("alone", rows, ("", "")), ("together", 20_000, ("BEGIN;\n", "COMMIT;\nCHECKPOINT;\n"))):
+        report.check(f"more hot rows than memory, committed {kind}", hot_rows(options, kind, rows, others))
     report.end()
+
+
+def hot_rows(options, name, rows, others):
+    """What went wrong when more rows were added one by one than may be hot; None where nothing did."""
+    database, script = (os.path.join(options.directory, "memory", f"hot-{name}{end}") for end in ("", ".sql"))
+    begin, end = others
+    with open(script, "w", encoding="utf-8") as file:
+        file.write("SET durability = off;\nCREATE TABLE t (k INTEGER PRIMARY KEY, v VARCHAR);\n" + begin)
+        file.writelines(f"INSERT INTO t VALUES ({row}, '{f'{row:06}' * 166}');\n" for row in range(rows))
+        file.write(end + "SELECT count(*), sum(length(v)), sum(k) FROM t;\n")
+        file.write("SELECT held_bytes <= limit_bytes, peak_bytes > 8000000 FROM forebay.memory WHERE holder = 'hot rows';\n")
+    outcome = options.binary.run(database, "--memory", "64MB", "--format", "csv", "-f", script, timeout=600)
+    if outcome.crash() or outcome.status != 0:
+        return f"{outcome.crash() or outcome.status}: {outcome.stderr[-600:]}"
+    lines = outcome.stdout.decode().splitlines()
+    wanted = [f"{rows},{rows * 996},{rows * (rows - 1) // 2}", "true,true"]
+    return None if lines[-3] == wanted[0] and lines[-1] == wanted[1] else f"{lines[-4:]}"
 
 
 def failure(outcome, figures, with_peak):

@@ -268,7 +268,8 @@ def account_error(outcome, total_bytes):
     if not heads:
         return f"no account of memory: {lines[-5:]}"
     rows = {row["holder"]: row for row in csv.DictReader(lines[heads[-1] :]) if row["tier"] == "process"}
-    clients = [rows[name] for name in ("queries", "read buffers", "inflated chunks", "rest of the process", "freed by queries")]
+    names = ("queries", "hot rows", "read buffers", "inflated chunks", "rest of the process", "freed by queries")
+    clients = [rows[name] for name in names]
     limits, held = ([int(row[column]) for row in clients] for column in ("limit_bytes", "held_bytes"))
     good = (
         int(rows["all"]["limit_bytes"]) == total_bytes

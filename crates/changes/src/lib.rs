@@ -2,7 +2,7 @@
 //!
 //! A statement becomes the query of the rows that stand in the place of those of one segment ([`change`], [`merge`]), and of those
 //! that are added behind them ([`conflict`], [`merge`]); [`insert`] is what an INSERT has besides rows, [`inserted_query`] one of the rows of a query, [`columns`] what values of columns are,
-//! [`checks`], [`keys`] and [`references`] what rows of a table have to have,
+//! [`locking`] what FOR UPDATE does, [`checks`], [`keys`] and [`references`] what rows of a table have to have,
 //! [`stored_expression`] what a text of the catalog means, [`of_one_row`] which expressions have a value for one row, [`segment_counts`] which segments have rows that are concerned, [`struct_fields`] what ALTER TABLE makes of a column of structs.
 //! Must not know: how rows are written, sessions.
 #![forbid(unsafe_code)]
@@ -18,6 +18,7 @@ pub mod generated;
 pub mod insert;
 pub mod inserted_query;
 pub mod keys;
+pub mod locking;
 pub mod merge;
 pub mod merge_action;
 mod merge_source;
@@ -27,13 +28,14 @@ pub mod segment_counts;
 pub mod stored_expression;
 pub mod struct_fields;
 
-/// Whether a statement changes rows.
+/// Whether a statement changes rows, or locks some.
 pub fn changes_rows(statement: &PlanStatement) -> bool {
     let PlanStatement::Statement(ast) = statement else { return false };
     match ast.as_ref() {
         Ast::Insert(_) | Ast::Update(_) | Ast::Delete(_) => true,
         Ast::Query(query) => {
-            matches!(query.body.as_ref(), SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_))
+            !query.locks.is_empty()
+                || matches!(query.body.as_ref(), SetExpr::Insert(_) | SetExpr::Update(_) | SetExpr::Delete(_))
         }
         _ => false,
     }

@@ -184,6 +184,7 @@ impl Engine {
         let query_log = QueryLog::new(store.record_log());
         let column_shares = Arc::new(ColumnShares::kept_in(store.side_file()));
         let memory = Memory::new(shares);
+        store.limit_hot_rows(memory.hot_rows().clone());
         memory.cache().set_policy(DEFAULT_POLICY);
         Self {
             store,

@@ -29,6 +29,9 @@ use rest::Rest;
 /// The part of the memory that queries leave to the chunks that they read.
 const CHUNKS_PART: usize = 4;
 
+/// The part of the memory that hot rows may take.
+const HOT_ROWS_PART: usize = 3;
+
 /// Bytes that chunks give back at once, where there are as many: queries ask in small steps.
 const GIVEN_BYTES: usize = 16 << 20;
 
@@ -98,6 +101,8 @@ pub(crate) struct Memory {
     chunks: Arc<ChunkPools>,
     /// What queries take, and loads, beside the chunks that they read.
     queries: Client,
+    /// What rows take that transactions have changed and that are in no segment yet.
+    hot_rows: Client,
     /// When the allocator was last taken to have given back what nobody had needed for a while.
     forgotten: Mutex<Instant>,
 }
@@ -192,12 +197,18 @@ impl Memory {
         let stored = BufferPool::within(client(figures::READ_BUFFERS, stored_bytes));
         let inflated = BufferPool::of_memory(client(figures::INFLATED_CHUNKS, inflated_bytes));
         let queries = budget.client(figures::QUERIES, total_bytes - total_bytes / CHUNKS_PART, Backing::Heap);
+        let hot_rows = budget.client(figures::HOT_ROWS, total_bytes / HOT_ROWS_PART, Backing::Heap);
         let cache = Arc::new(Cache::new(cache_bytes.min(inflated_bytes)));
         let cache_bytes = AtomicUsize::new(cache_bytes);
         let chunks = Arc::new(ChunkPools { budget, stored, inflated, cache, cache_bytes, rest: Rest::default() });
         let giver: Weak<ChunkPools> = Arc::downgrade(&chunks);
         chunks.budget.takes_from(giver);
-        Self { chunks, queries, forgotten: Mutex::new(Instant::now()) }
+        Self { chunks, queries, hot_rows, forgotten: Mutex::new(Instant::now()) }
+    }
+
+    /// The account of hot rows.
+    pub(crate) fn hot_rows(&self) -> &Client {
+        &self.hot_rows
     }
 
     /// The chunks that are kept.

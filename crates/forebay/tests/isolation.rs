@@ -258,6 +258,72 @@ fn no_update_is_lost() {
 }
 
 /// Write skew (G2-item): only serializable transactions have a conflict.
+/// Rows that FOR UPDATE gives are changed by nobody else until their reader has ended.
+#[test]
+fn rows_that_are_locked_wait_for_their_reader() {
+    everywhere(&LEVELS, |scene, level| {
+        let [one, other] = &scene.clients;
+        let locked = "SELECT v FROM t WHERE k = 1 FOR UPDATE";
+        for ends_with in ["ROLLBACK", "COMMIT"] {
+            one.ok(&["BEGIN"]);
+            one.finds(locked, &[10]);
+            one.finds(locked, &[10]);
+            other.ok(&["BEGIN"]);
+            other.finds("SELECT v FROM t WHERE k = 1", &[10]);
+            other.finds("SELECT v FROM t WHERE k = 2 FOR UPDATE", &[20]);
+            other.waits("UPDATE t SET v = v + 5 WHERE k = 1");
+            one.ok(&["UPDATE t SET v = v + 1 WHERE k = 1", ends_with]);
+            match other.end() {
+                Ok(_) => other.ok(&["COMMIT"]),
+                error => {
+                    assert!(ends_with == "COMMIT" && level != "READ COMMITTED", "{level} {ends_with}");
+                    other.conflicts(error);
+                    other.ok(&["ROLLBACK"]);
+                }
+            }
+            let left = match (ends_with, level) {
+                ("ROLLBACK", _) => 15,
+                (_, "READ COMMITTED") => 16,
+                _ => 11,
+            };
+            assert_eq!(run(&scene.beside, "SELECT v FROM t WHERE k = 1").expect("a row"), [left]);
+            one.ok(&["UPDATE t SET v = 10 WHERE k = 1"]);
+        }
+        // Of two readers that lock, the second one sees what the first one has made of it.
+        one.ok(&["BEGIN"]);
+        one.finds(locked, &[10]);
+        other.ok(&["BEGIN"]);
+        other.waits(locked);
+        one.ok(&["UPDATE t SET v = 12 WHERE k = 1", "COMMIT"]);
+        let answer = other.end();
+        match level == "READ COMMITTED" {
+            true => assert_eq!(answer.expect("it goes on"), [12]),
+            false => drop(other.conflicts(answer)),
+        }
+        other.ok(&["ROLLBACK"]);
+    });
+}
+
+#[test]
+fn who_does_not_want_to_wait_for_locked_rows_is_told() {
+    everywhere(&LEVELS, |scene, _| {
+        let [one, other] = &scene.clients;
+        one.ok(&["BEGIN", "SAVEPOINT before"]);
+        one.finds("SELECT v FROM t WHERE k = 2 FOR SHARE", &[20]);
+        other.ok(&["BEGIN"]);
+        let error = other.run("SELECT v FROM t WHERE k = 2 FOR UPDATE NOWAIT").expect_err("it is locked");
+        assert_eq!(error.kind(), ErrorKind::Busy, "{error}");
+        other.ok(&["ROLLBACK"]);
+        // Outside of a transaction nothing is locked, and nobody waits.
+        other.finds("SELECT v FROM t WHERE k = 2 FOR UPDATE", &[20]);
+        one.ok(&["ROLLBACK TO before"]);
+        other.ok(&["BEGIN"]);
+        other.finds("SELECT v FROM t WHERE k = 2 FOR UPDATE NOWAIT", &[20]);
+        other.ok(&["COMMIT"]);
+        one.ok(&["ROLLBACK"]);
+    });
+}
+
 #[test]
 fn write_skew() {
     everywhere(&LEVELS, |scene, level| {
@@ -323,8 +389,9 @@ fn statements_of_their_own_wait_and_go_on() {
         let [one, other] = &scene.clients;
         one.ok(&["BEGIN", "UPDATE t SET v = v + 1 WHERE k = 1", "DELETE FROM t WHERE k = 2"]);
         other.waits("UPDATE t SET v = v + 100 WHERE k = 1");
-        one.ok(&["COMMIT", "BEGIN", "UPDATE t SET v = v + 1000 WHERE k = 1"]);
-        // The other one has changed the row by now, or waits for the next transaction.
+        one.ok(&["COMMIT", "BEGIN"]);
+        // The other one has changed the row by now, or changes it meanwhile, or waits for the next transaction.
+        let _changed_or_a_conflict = one.run("UPDATE t SET v = v + 1000 WHERE k = 1");
         one.ok(&["ROLLBACK"]);
         other.end().expect("changed");
         scene.has(&[111]);

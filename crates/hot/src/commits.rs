@@ -10,12 +10,12 @@
 //! Invariants: a snapshot is never newer than the last commit whose stamp is set; who computes the live snapshots sees every one that is
 //! older than the last commit. Must not know: tables, rows.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use forebay_base::Result;
 
 use crate::stamp::{FIRST_ID, Stamp, TransactionId};
+use crate::sync::{AtomicU64, Mutex, MutexGuard, Ordering};
 use crate::waiting::Waits;
 
 /// The number of a commit; 0 is before the first.

@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
-use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::PoisonError;
 
 use forebay_base::{Error, ErrorKind, Result};
 use smallvec::SmallVec;
@@ -21,6 +21,7 @@ use crate::chunk::Newest;
 use crate::commits::View;
 use crate::key::{is_key, push_key};
 use crate::row_id::RowId;
+use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::table::HotTable;
 use crate::waiting::Blocker;
 

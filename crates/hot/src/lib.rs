@@ -36,6 +36,7 @@ mod key;
 mod marks;
 mod row_id;
 mod stamp;
+mod sync;
 mod table;
 mod transaction;
 mod undo;

@@ -2,7 +2,7 @@
 //!
 //! Must not know: who hands out numbers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use crate::sync::{AtomicU64, Ordering};
 
 /// Stamps from here on are ids of transactions that have not committed.
 pub(crate) const FIRST_ID: u64 = 1 << 63;

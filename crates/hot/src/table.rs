@@ -11,8 +11,7 @@ mod freezing;
 mod writers;
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, PoisonError};
 
 use forebay_base::limits::{STRING_MAX_BYTES, TABLE_COLUMNS};
 use forebay_base::{Error, ErrorKind, PhysicalType, Result};
@@ -25,6 +24,7 @@ use crate::chunk_list::ChunkList;
 use crate::commits::{Commits, View};
 use crate::row_id::RowId;
 use crate::stamp::FIRST_ID;
+use crate::sync::{AtomicU32, Mutex, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::transaction::{Restore, Transaction};
 use crate::waiting::Blocker;
 

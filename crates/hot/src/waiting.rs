@@ -7,11 +7,11 @@
 //! Lock order: no latch is held by who waits. Must not know: rows, tables, what is made of a timeout.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering, fence};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::stamp::{FIRST_ID, Stamp, TransactionId};
+use crate::sync::{AtomicUsize, Condvar, Mutex, MutexGuard, Ordering, fence};
 
 /// How often somebody who waits looks whether it was cancelled.
 const LOOK: Duration = Duration::from_millis(20);

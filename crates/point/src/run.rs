@@ -81,7 +81,8 @@ impl Program {
     pub fn run(&self, scope: Scope<'_>) -> Result<Option<Outcome>> {
         let Scope { engine, transaction, parameters, now, keeps_order } = scope;
         let is_by_key = |table: &KeyedTable| transaction.takes_hot_rows(table.id());
-        if self.needs_now && now.is_none() || !self.tables().all(is_by_key) {
+        let has_room = !self.adds_rows() || transaction.has_room_for_hot_rows();
+        if self.needs_now && now.is_none() || !has_room || !self.tables().all(is_by_key) {
             return Ok(None);
         }
         let mut run = Run { parameters: &parameters.values, now: now.unwrap_or_default(), looked_up: 0, keeps_order };

@@ -123,7 +123,7 @@ impl Planner {
     }
 
     /// The transaction that the statement belongs to.
-    pub fn transaction(&self) -> &OpenTransaction {
+    pub fn transaction(&self) -> &Arc<OpenTransaction> {
         &self.transaction
     }
 

@@ -25,7 +25,7 @@ impl Run<'_> {
         mut changes: RowChanges,
     ) -> Result<(Vec<NewValues>, RowChanges)> {
         let hot: BTreeSet<_> = table.segments.iter().filter(|own| own.is_hot()).map(|own| own.id()).collect();
-        if hot.is_empty() {
+        if hot.is_empty() || !transaction.has_room_for_hot_rows() {
             return Ok((Vec::new(), changes));
         }
         let keys = KeyedTable::of(table, transaction.catalog()).key_columns();
@@ -59,7 +59,7 @@ impl Run<'_> {
             return self.publish(table, segments);
         }
         let takes_hot_rows = self.planner.transaction().change(|transaction| {
-            let takes_hot_rows = transaction.takes_hot_rows(table.id);
+            let takes_hot_rows = transaction.takes_hot_rows(table.id) && transaction.has_room_for_hot_rows();
             if takes_hot_rows {
                 insert_rows(self.planner.engine(), transaction, &new)?;
             }

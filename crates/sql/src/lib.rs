@@ -23,6 +23,7 @@ mod indexes;
 mod inner_statements;
 mod inserting;
 mod keys;
+mod locking;
 pub mod lookup;
 mod macros;
 mod made_sequences;

@@ -16,6 +16,7 @@ use datafusion::sql::sqlparser::ast::{
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_carve::node::{LeavesRoom, is_breach};
 use forebay_changes::inserted_query;
+use forebay_changes::locking::Locking;
 use forebay_context::error::{from_datafusion, worker_error};
 use forebay_context::lock::lock;
 use forebay_context::settings::{KeepsPlans, ReadsInOrder};
@@ -201,6 +202,7 @@ impl<'a> Run<'a> {
                     let text = query.to_string();
                     self.merge(&text)
                 }
+                _ if Locking::is_of(query) => self.locked_rows(query),
                 _ => self.query(statement),
             },
             _ => self.query(statement),

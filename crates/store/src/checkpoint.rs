@@ -12,6 +12,7 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
 
 use forebay_base::{DirectoryId, ErrorKind, Result, TableId};
 
@@ -83,8 +84,9 @@ impl Store {
     }
 
     /// Puts hot rows into segments that have not been changed since this was done last, chunk by chunk: who meanwhile changes a row keeps that
-    /// chunk hot. Rows of segments that were deleted one by one get marks.
-    pub(crate) fn freeze_cold(&self) {
+    /// chunk hot. Rows of segments that were deleted one by one get marks. `rest` is called after each with the time that it took; where it
+    /// says so, the others stay hot.
+    pub(crate) fn freeze_cold(&self, rest: &dyn Fn(Duration) -> bool) {
         let hot = &self.inner.hot;
         let deletions = hot.tables_with_deletions().into_iter().map(|id| (id, None));
         let chunks = hot
@@ -93,59 +95,109 @@ impl Store {
             .flat_map(|(id, chunks)| chunks.into_iter().map(move |chunk| (id, Some(chunk))));
         let all: Vec<(TableId, Option<u32>)> = deletions.chain(chunks).collect();
         for (id, chunk) in &all {
-            let frozen = self.begin_on(self.catalog()).and_then(|mut transaction| {
-                match chunk {
-                    None => transaction.mark_deletions(*id)?,
-                    Some(chunk) => transaction.freeze_chunks(*id, &[*chunk])?,
-                }
-                transaction.commit()
-            });
-            // They stay where they are; the next checkpoint tries again.
-            let _they_are_hot_still = frozen;
+            let begun = Instant::now();
+            self.freeze_chunk(*id, *chunk);
+            if rest(begun.elapsed()) {
+                break;
+            }
         }
         if !all.is_empty() {
             hot.tidy();
         }
     }
+
+    /// Puts hot rows into segments, whether they are cold or not, until they take little enough memory; those stay that open transactions
+    /// have changed.
+    fn freeze_most(&self) {
+        let hot = &self.inner.hot;
+        hot.memory.freezing();
+        hot.close_chunks();
+        self.freeze_cold(&|_| false);
+        hot.tidy();
+        for (id, chunk) in hot.unchanging_chunks() {
+            if hot.memory.is_low() {
+                return;
+            }
+            self.freeze_chunk(id, Some(chunk));
+            hot.tidy();
+        }
+    }
+
+    /// Puts the rows of a hot chunk into a segment, or makes marks of rows that were deleted one by one.
+    fn freeze_chunk(&self, id: TableId, chunk: Option<u32>) {
+        let frozen = self.begin_on(self.catalog()).and_then(|mut transaction| {
+            match chunk {
+                None => transaction.mark_deletions(id)?,
+                Some(chunk) => transaction.freeze_chunks(id, &[chunk])?,
+            }
+            transaction.commit()
+        });
+        // They stay where they are; the next time tries again.
+        let _they_are_hot_still = frozen;
+    }
 }
 
-/// Has a checkpoint made where the log has grown long, and hot rows put into segments that nobody has changed since the last one.
+/// While cold rows are put into segments nothing is done for so many times as long as something was: others have the processor.
+const RESTS: u32 = 3;
+
+/// Has a checkpoint made where the log has grown long, and hot rows put into segments: those that nobody has changed since the last one, and
+/// most of them where they take too much memory. For who has committed.
 pub(crate) fn checkpoint_if_due(inner: &Arc<Inner>) {
     let bytes = inner.log_bytes.load(Ordering::Relaxed);
-    if bytes < inner.volume.limits.log_bytes {
+    let memory = &inner.hot.memory;
+    if bytes < inner.volume.limits.log_bytes && !memory.is_high() {
+        if memory.is_higher() {
+            inner.maintenance.wait();
+        }
         return;
     }
     let database = Arc::downgrade(inner);
     // The database is held while something is done only.
     let work = move || drop(database.upgrade().inspect(maintain));
     match inner.volume.limits.beside_others && inner.maintenance.request(work) {
-        true if bytes >= MOST_LOGS * inner.volume.limits.log_bytes => inner.maintenance.wait(),
+        true if bytes >= MOST_LOGS * inner.volume.limits.log_bytes || memory.is_higher() => {
+            inner.maintenance.wait();
+        }
         true => {}
         false => maintain(inner),
     }
 }
 
-/// Makes the checkpoint that is due. What stands in its way is tried again when the log has grown as much again.
+/// Makes the checkpoint that is due, and puts hot rows into segments. What stands in its way is tried again when the log has grown as much
+/// again.
 fn maintain(inner: &Arc<Inner>) {
+    let is_made = make_due(inner);
+    let (store, hot) = (Store::internal(inner), &inner.hot);
+    if hot.memory.is_high() {
+        return store.freeze_most();
+    }
+    if is_made && hot.are_many(inner.volume.limits.hot_bytes) {
+        let rest = |took: Duration| match inner.volume.limits.beside_others {
+            true => inner.maintenance.rest(took * RESTS),
+            false => false,
+        };
+        store.freeze_cold(&rest);
+    }
+}
+
+/// Makes the checkpoint that is due; whether there is a new one.
+fn make_due(inner: &Arc<Inner>) -> bool {
     let is_due = || inner.log_bytes.load(Ordering::Relaxed) >= inner.volume.limits.log_bytes;
     // Most of it is durable before anybody has to wait for that.
-    let log = if is_due() { locked(&inner.written).log.as_ref().map(|log| log.file()) } else { return };
+    let log = if is_due() { locked(&inner.written).log.as_ref().map(|log| log.file()) } else { return false };
     if let Some(Err(error)) = log.map(|file| file.sync()) {
-        return inner.volume.fail(&error);
+        inner.volume.fail(&error);
+        return false;
     }
     let turn = WriterTurn::take(inner);
     inner.line.drain(inner);
     // Somebody else may be making one, or have made it.
-    let Ok(mut checkpointed) = inner.checkpointed.try_lock() else { return };
+    let Ok(mut checkpointed) = inner.checkpointed.try_lock() else { return false };
     let begun = if is_due() { begin(inner) } else { Ok(None) };
     drop(turn);
-    if let Ok(Some(begun)) = begun
-        && finish(inner, &mut checkpointed, begun).is_ok()
-    {
-        drop(checkpointed);
-        if inner.hot.are_many(inner.volume.limits.hot_bytes) {
-            Store::internal(inner).freeze_cold();
-        }
+    match begun {
+        Ok(Some(begun)) => finish(inner, &mut checkpointed, begun).is_ok(),
+        _ => false,
     }
 }
 

@@ -22,6 +22,7 @@ mod commit;
 mod deletions;
 mod encoding;
 mod image;
+mod memory;
 mod row_bytes;
 mod rows;
 mod view;
@@ -40,6 +41,7 @@ pub(crate) use commit::{ChangedRows, HOT_COLUMNS, HOT_GONE, HOT_WHOLE, HotCommit
 use deletions::is_deletion;
 pub(crate) use deletions::{Deletions, first_deletion};
 pub(crate) use image::frozen;
+use memory::HotMemory;
 pub(crate) use row_bytes::with_columns;
 #[cfg(test)]
 pub(crate) use row_bytes::{HOT_BYTES, HOT_FIXED, HOT_NULL};
@@ -60,6 +62,7 @@ type KnownTables = BTreeMap<TableId, Arc<HotRows>>;
 pub(crate) struct HotTables {
     commits: Arc<Commits>,
     known: Mutex<Known>,
+    pub(crate) memory: HotMemory,
     volume: Arc<Volume>,
 }
 
@@ -93,7 +96,7 @@ impl HotTables {
         }
         let all = Arc::new(tables);
         let known = Mutex::new(Known { seen: Arc::clone(&all), all });
-        Ok(Self { commits, known, volume: Arc::clone(volume) })
+        Ok(Self { commits, known, memory: HotMemory::default(), volume: Arc::clone(volume) })
     }
 
     /// The hot rows of a table, if there are any at least in name.
@@ -156,14 +159,32 @@ impl HotTables {
     /// Lets go of what nobody needs any more: versions, chunks without rows, entries of indexes.
     pub(crate) fn tidy(&self) {
         self.tables().values().for_each(|rows| rows.tidy());
+        self.measure();
     }
 
     /// Whether they take more memory than that, or many rows of a table's segments are deleted one by one.
     pub(crate) fn are_many(&self, bytes: u64) -> bool {
         let (snapshot, tables) = (self.snapshot(), self.tables());
         let deleted = |known: &Arc<HotRows>| known.deletions.rows.count(snapshot.view());
-        tables.values().any(|known| deleted(known) > limits::DELETED_ONE_BY_ONE)
-            || tables.values().map(|known| known.memory_bytes() as u64).sum::<u64>() > bytes
+        tables.values().any(|known| deleted(known) > limits::DELETED_ONE_BY_ONE) || self.measure() as u64 > bytes
+    }
+
+    /// Measures what memory they take, in bytes.
+    pub(crate) fn measure(&self) -> usize {
+        let bytes = self.tables().values().map(|known| known.memory_bytes()).sum();
+        self.memory.measured(bytes);
+        bytes
+    }
+
+    /// Says that values of so many bytes were written in a row.
+    ///
+    /// # Errors
+    /// `OutOfMemory` where they take more than they may.
+    pub(crate) fn wrote(&self, bytes: usize) -> Result<()> {
+        if self.memory.wrote(bytes)? {
+            self.measure();
+        }
+        Ok(())
     }
 
     /// Tables of whose segments rows are deleted one by one.
@@ -177,6 +198,30 @@ impl HotTables {
         let (snapshot, tables) = (self.snapshot(), self.tables());
         let cold = tables.iter().map(|(id, known)| (*id, known.cold_chunks(snapshot.view())));
         cold.filter(|(_, chunks)| !chunks.is_empty()).collect()
+    }
+
+    /// Has rows that are added to tables which take much of the memory go to chunks of their own, so that the others may become segments, and
+    /// what was rolled back takes none.
+    pub(crate) fn close_chunks(&self) {
+        /// A table takes much if it takes so great a part of what all take.
+        const PART: usize = 16;
+        let (total, tables) = (self.measure(), self.tables());
+        let takes_much = |known: &&Arc<HotRows>| known.memory_bytes() >= total / PART;
+        tables.values().filter(takes_much).for_each(|known| drop(known.rows.close_last()));
+    }
+
+    /// By table all chunks that have rows none of which an open transaction has changed, those of the tables first that take most memory.
+    pub(crate) fn unchanging_chunks(&self) -> Vec<(TableId, u32)> {
+        let (snapshot, tables) = (self.snapshot(), self.tables());
+        let mut sizes: Vec<_> = tables.iter().map(|(id, known)| (known.memory_bytes(), *id)).collect();
+        sizes.sort_unstable_by(|one, other| other.cmp(one));
+        let chunks_of = |id: TableId| {
+            let rows = &tables[&id].rows;
+            let is_unchanging =
+                |chunk: &u32| rows.chunk_rows(*chunk) > 0 && rows.changes_seen(snapshot.view(), *chunk).is_some();
+            rows.chunks().filter(is_unchanging).map(|chunk| (id, chunk)).collect::<Vec<_>>()
+        };
+        sizes.into_iter().flat_map(|(_, id)| chunks_of(id)).collect()
     }
 
     /// Whether there are none, not even in name.

@@ -5,6 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 use crate::volume::locked;
 
@@ -60,6 +61,16 @@ impl Maintenance {
         while (state.is_wanted || state.is_running) && !state.is_over {
             state = self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Does nothing for a while, for whoever does what was asked for; whether it should come to its end, since something else is wanted or
+    /// the database is being closed.
+    pub(crate) fn rest(&self, time: Duration) -> bool {
+        let state = locked(&self.shared.state);
+        let goes_on = |state: &mut State| !state.is_wanted && !state.is_over;
+        let waited = self.shared.changed.wait_timeout_while(state, time, goes_on);
+        let (state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        state.is_wanted || state.is_over
     }
 
     /// Waits until what is being done has come to its end; from then on nothing more is done.

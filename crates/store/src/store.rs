@@ -9,6 +9,7 @@ mod opening;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
 
+use forebay_base::budget::Client;
 use forebay_base::{ColumnId, DirectoryId, Error, ErrorKind, FactId, PhysicalType, Result, SegmentId};
 use forebay_disk::Disk;
 
@@ -101,6 +102,13 @@ pub(crate) struct Inner {
 impl Store {
     pub(super) fn kept(inner: Arc<Inner>) -> Self {
         Self { _keeper: Some(Arc::new(Keeper { inner: Arc::clone(&inner) })), inner }
+    }
+
+    /// Has hot rows take their memory from `client`, as much as that may have. Above half of it they become segments, and beyond it new rows do
+    /// at once.
+    pub fn limit_hot_rows(&self, client: Client) {
+        self.inner.hot.memory.take_from(client);
+        self.inner.hot.measure();
     }
 
     /// One for the store's own use.

@@ -8,6 +8,7 @@ mod files;
 mod hot;
 mod hot_log;
 mod images;
+mod memory;
 mod opening;
 mod places;
 mod redo;

@@ -13,6 +13,7 @@ use crate::Engine;
 pub(super) const READ_BUFFERS: &str = "read buffers";
 pub(super) const INFLATED_CHUNKS: &str = "inflated chunks";
 pub(super) const QUERIES: &str = "queries";
+pub(super) const HOT_ROWS: &str = "hot rows";
 pub(super) const REST: &str = "rest of the process";
 
 /// What a part of a database's memory is for, and how much of it is taken.

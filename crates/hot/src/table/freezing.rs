@@ -2,13 +2,12 @@
 //!
 //! Must not know: where rows are taken.
 
-use std::sync::atomic::Ordering;
-
 use forebay_base::Result;
 
 use super::{HotTable, read, write};
 use crate::batch::Batch;
 use crate::chunk::Chunk;
+use crate::sync::Ordering;
 
 /// The rows of a chunk without versions, at the positions that they have there.
 #[derive(Debug)]

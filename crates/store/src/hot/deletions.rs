@@ -66,6 +66,11 @@ impl Deletions {
         &self.rows
     }
 
+    /// How many there are in its index.
+    pub(super) fn entries(&self) -> usize {
+        self.index.len()
+    }
+
     /// Puts one where it was.
     pub(super) fn put(&self, id: RowId, bytes: &[u8]) -> Result<()> {
         let row = decode_row(bytes, &TYPES)?;

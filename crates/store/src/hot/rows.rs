@@ -222,7 +222,8 @@ impl HotRows {
         const ENTRY_BYTES: usize = 96;
         let others = self.indexes.others();
         let entries = self.indexes.keys.iter().chain(others.iter().map(|index| &**index)).map(KeyIndex::len);
-        self.rows.memory_bytes().total() + ENTRY_BYTES * entries.sum::<usize>()
+        let rows = [&self.rows, &self.deletions.rows].map(|rows| rows.memory_bytes().total());
+        rows.iter().sum::<usize>() + ENTRY_BYTES * (entries.sum::<usize>() + self.deletions.entries())
     }
 
     /// Lets go of what nobody needs any more: versions, chunks without rows, entries of indexes.

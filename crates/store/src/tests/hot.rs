@@ -500,7 +500,7 @@ fn cold_chunks_become_segments() {
         let table = Arc::clone(store.catalog().table_by_id(id).expect("the table"));
         table.segments.iter().map(|segment| (segment.is_hot(), segment.rows())).collect::<Vec<_>>()
     };
-    store.freeze_cold();
+    store.freeze_cold(&|_| false);
     let (full, last) = (65_536, ROWS as u64 - 1 - 2 * 65_536);
     assert_eq!(kinds(), [(true, full), (true, full), (true, last)]);
     // The second chunk changes, also while nobody sees it.
@@ -509,12 +509,12 @@ fn cold_chunks_become_segments() {
         assert!(t.delete_hot(id, at(&t, id, 70_000)).expect("deleted"));
         t
     };
-    store.freeze_cold();
+    store.freeze_cold(&|_| false);
     assert_eq!(kinds(), [(false, full), (true, full), (true, last)]);
     drop(open);
-    store.freeze_cold();
+    store.freeze_cold(&|_| false);
     assert_eq!(kinds().len(), 3, "it is looked at for the first time since");
-    store.freeze_cold();
+    store.freeze_cold(&|_| false);
     assert_eq!(kinds(), [(false, full), (false, full), (true, last)]);
     let all: Vec<i64> = (1..ROWS).collect();
     assert!(seen(&store, id) == all);
@@ -651,7 +651,7 @@ fn both_of_segment(
     // Who is asked to look again finds nothing wrong.
     let committed = changed.and_then(|()| other.try_commit()?.map_or(Ok(()), Transaction::commit));
     let rows = seen(&store, id);
-    store.freeze_cold();
+    store.freeze_cold(&|_| false);
     assert_eq!(seen(&store, id), rows, "whatever the catalog has of it");
     drop(store);
     let again = Store::open(disk, OpenMode::ReadWrite, "test").expect("it opens again");

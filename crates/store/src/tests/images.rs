@@ -76,3 +76,15 @@ fn what_a_transaction_changes_later_is_no_part_of_what_it_has_seen() {
     assert_eq!(rows_in(t.catalog(), id), [50, 2, 3]);
     assert!(shown.statistics(0).expect("about").distinct() < 5.0);
 }
+
+/// Who finds no memory for a chunk is told when the read is begun, as with files: reads ahead are left out then.
+#[test]
+fn without_memory_no_read_begins() {
+    let (store, id) = with_rows(10);
+    let catalog = store.catalog();
+    let shown = image(&catalog, id);
+    let none = |_| Err(forebay_base::Error::new(ErrorKind::OutOfMemory, "no memory"));
+    let whole = shown.groups().expect("a footer")[0].columns[0].chunks[0].stored_bytes as usize;
+    let begun = shown.submit_chunk((0, 0, 0), &[0..whole], &none, forebay_disk::ReadPath::Direct);
+    assert_eq!(begun.expect_err("there is none").kind(), ErrorKind::OutOfMemory);
+}

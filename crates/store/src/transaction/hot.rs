@@ -42,6 +42,14 @@ fn enter(index: &KeyIndex, writes: &mut forebay_hot::Transaction, key: &[u8], ro
     })
 }
 
+/// Bytes of a value.
+fn bytes_of(cell: &Cell<'_>) -> usize {
+    match cell {
+        Cell::Bytes(string) => 16 + string.len(),
+        Cell::Null | Cell::Fixed(_) => 8,
+    }
+}
+
 impl Transaction {
     /// Now, to come back to.
     pub fn moment(&mut self) -> Moment {
@@ -87,6 +95,7 @@ impl Transaction {
     /// `Constraint` for NULL in a column that is NOT NULL; `NotFound`; those of [`forebay_hot::HotTable::insert`].
     pub fn insert_hot(&mut self, id: TableId, cells: &[Cell<'_>]) -> Result<RowId> {
         self.check_values(id, cells.iter().copied().enumerate())?;
+        self.inner.hot.wrote(cells.iter().map(bytes_of).sum())?;
         let hot = self.hot_rows_of(id)?;
         let HotRows { rows, indexes, .. } = &*hot;
         let others = indexes.others();
@@ -110,6 +119,7 @@ impl Transaction {
     /// `Conflict` where another transaction has changed the row; else as [`Transaction::insert_hot`].
     pub fn update_hot(&mut self, id: TableId, row: RowId, changes: &[HotChange<'_>]) -> Result<bool> {
         self.check_values(id, changes.iter().copied())?;
+        self.inner.hot.wrote(changes.iter().map(|(_, cell)| bytes_of(cell)).sum())?;
         let hot = self.hot_rows_of(id)?;
         let HotRows { rows, indexes, .. } = &*hot;
         let is_changed =
@@ -222,6 +232,7 @@ impl Transaction {
     /// # Errors
     /// `Conflict` where another transaction has deleted it; `NotFound` where there is no such table.
     pub fn delete_stored(&mut self, id: TableId, segment: SegmentId, block: u32, row: u16) -> Result<()> {
+        self.inner.hot.wrote(0)?;
         let hot = self.hot_rows_of(id)?;
         hot.deletions.add(self.hot_writes(), (segment, block, row))?;
         self.see_deletions(&hot);
@@ -433,6 +444,11 @@ impl Transaction {
         if !indexes.keys.is_empty() && !self.relied_on_segments.contains(&id) {
             self.relied_on_segments.insert(id);
         }
+    }
+
+    /// Whether there is memory for more hot rows. Where there is none, rows that are added go to segments, until hot rows have, too.
+    pub fn has_room_for_hot_rows(&self) -> bool {
+        self.inner.hot.memory.has_room()
     }
 
     /// Whether rows of a table can be looked for and written by key: it has no projections, and the columns and keys that it had when the
