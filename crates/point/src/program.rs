@@ -122,11 +122,6 @@ impl Program {
         self.tables().any(|table| holds(table.id()))
     }
 
-    /// Whether rows become hot by it.
-    pub(crate) fn adds_rows(&self) -> bool {
-        matches!(self.action, Action::Update { .. } | Action::Insert { .. })
-    }
-
     /// Whether it changes rows.
     pub fn changes_rows(&self) -> bool {
         !matches!(self.action, Action::Select(_))

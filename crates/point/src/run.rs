@@ -60,6 +60,8 @@ impl From<Error> for Stop {
         match error.kind() {
             // A plan says what is wrong in the words of its statement.
             ErrorKind::Constraint | ErrorKind::Input | ErrorKind::Unsupported | ErrorKind::NotFound => Self::Planned,
+            // It needs less, or says who has it.
+            ErrorKind::OutOfMemory => Self::Planned,
             _ => Self::Failed(error),
         }
     }
@@ -81,7 +83,7 @@ impl Program {
     pub fn run(&self, scope: Scope<'_>) -> Result<Option<Outcome>> {
         let Scope { engine, transaction, parameters, now, keeps_order } = scope;
         let is_by_key = |table: &KeyedTable| transaction.takes_hot_rows(table.id());
-        let has_room = !self.adds_rows() || transaction.has_room_for_hot_rows();
+        let has_room = !self.changes_rows() || transaction.has_room_for_hot_rows();
         if self.needs_now && now.is_none() || !has_room || !self.tables().all(is_by_key) {
             return Ok(None);
         }

@@ -84,8 +84,8 @@ impl Store {
     }
 
     /// Puts hot rows into segments that have not been changed since this was done last, chunk by chunk: who meanwhile changes a row keeps that
-    /// chunk hot. Rows of segments that were deleted one by one get marks. `rest` is called after each with the time that it took; where it
-    /// says so, the others stay hot.
+    /// chunk hot. Rows of segments that were deleted one by one get marks. `rest` is called after each chunk with the time that it
+    /// took; where it says so, the others stay hot.
     pub(crate) fn freeze_cold(&self, rest: &dyn Fn(Duration) -> bool) {
         let hot = &self.inner.hot;
         let deletions = hot.tables_with_deletions().into_iter().map(|id| (id, None));
@@ -97,7 +97,8 @@ impl Store {
         for (id, chunk) in &all {
             let begun = Instant::now();
             self.freeze_chunk(*id, *chunk);
-            if rest(begun.elapsed()) {
+            // Whoever looks for rows of segments looks for their deletions, too: these do not wait.
+            if chunk.is_some() && rest(begun.elapsed()) {
                 break;
             }
         }

@@ -15,6 +15,9 @@ use crate::volume::locked;
 /// Bytes beside its values that a row takes: a version, entries of indexes.
 const ROW_BYTES: usize = 128;
 
+/// Bytes beyond the limit that a statement may still take which found room: more than those take whose rows become hot.
+const MORE_BYTES: usize = 16 << 20;
+
 /// So many times within the limit it is measured.
 const PARTS: usize = 64;
 
@@ -51,8 +54,8 @@ impl HotMemory {
     pub(crate) fn wrote(&self, bytes: usize) -> Result<bool> {
         let Some(account) = self.account.get() else { return Ok(false) };
         let held = self.held.load(Ordering::Relaxed);
-        // Who looked for room before has a little more.
-        if held > account.limit_bytes.saturating_add(account.limit_bytes / 8) {
+        // A statement that found room before has some more.
+        if held > account.limit_bytes.saturating_add(MORE_BYTES.max(account.limit_bytes / 8)) {
             return Err(account
                 .client
                 .exhausted(bytes)
@@ -134,7 +137,7 @@ mod tests {
         assert!(memory.is_high() && memory.is_higher() && memory.has_room());
         memory.measured(33 << 20);
         assert!(!memory.has_room() && memory.wrote(1).is_ok());
-        memory.measured(37 << 20);
+        memory.measured(49 << 20);
         let error = memory.wrote(1).expect_err("there is no room");
         assert_eq!(error.kind(), forebay_base::ErrorKind::OutOfMemory);
         memory.measured(0);

@@ -41,7 +41,7 @@ fn rows_become_segments_where_memory_is_short() {
 fn who_takes_too_much_gets_an_error() {
     let (store, id, _budget) = limited();
     let mut greedy = store.begin_on(store.catalog()).expect("begun");
-    let error = (0..20_000).find_map(|row| add(&mut greedy, id, row).err()).expect("there is not so much");
+    let error = (0..40_000).find_map(|row| add(&mut greedy, id, row).err()).expect("there is not so much");
     assert_eq!(error.kind(), ErrorKind::OutOfMemory);
     assert!(error.to_string().contains("hot rows"), "{error}");
     assert!(!greedy.has_room_for_hot_rows());
