@@ -50,7 +50,7 @@ def refresh(process, sf, number):
     came, gone = (f"({{}}_orderkey // 32) % {SHARE} = {number + shift} AND {{}}_orderkey % 32 < {FREE}" for shift in (0, SHARE // 2))
     if number % 2:
         process.tell(";\n".join(["BEGIN", *(added(table, own, came.format(own, own)) for table, own in TABLES), "COMMIT"]))
-        process.tell(";\n".join(["BEGIN", *(f"DELETE FROM {table} WHERE {gone.format(own, own)}" for table, own in TABLES), "COMMIT"]))
+        process.tell(";\n".join(["BEGIN", *(f"DELETE FROM {table} WHERE {gone.format(own, own)}" for table, own in reversed(TABLES)), "COMMIT"]))
         return
     first = [key for block in range(number, int(sf * 6_000_000) // 32, SHARE) for key in range(block * 32, block * 32 + FREE)]
     for key in first:
@@ -59,7 +59,7 @@ def refresh(process, sf, number):
         statements = (added(table, own, f"{own}_orderkey = {key}") for table, own in TABLES)
         process.tell(";\n".join(["BEGIN", *statements, "COMMIT"]))
         key += SHARE // 2 * 32
-        process.tell(";\n".join(["BEGIN", *(f"DELETE FROM {table} WHERE {own}_orderkey = {key}" for table, own in TABLES), "COMMIT"]))
+        process.tell(";\n".join(["BEGIN", *(f"DELETE FROM {table} WHERE {own}_orderkey = {key}" for table, own in reversed(TABLES)), "COMMIT"]))
 
 
 def compared(processes, queries, rounds):
