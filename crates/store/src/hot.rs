@@ -207,7 +207,9 @@ impl HotTables {
         const PART: usize = 16;
         let (total, tables) = (self.measure(), self.tables());
         let takes_much = |known: &&Arc<HotRows>| known.memory_bytes() >= total / PART;
-        tables.values().filter(takes_much).for_each(|known| drop(known.rows.close_last()));
+        for known in tables.values().filter(takes_much) {
+            known.rows.close_last();
+        }
     }
 
     /// By table all chunks that have rows none of which an open transaction has changed, those of the tables first that take most memory.
