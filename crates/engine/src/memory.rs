@@ -311,11 +311,11 @@ mod tests {
         let ahead: Vec<_> = std::iter::from_fn(|| memory.stored(1 << 20, Urgency::Ahead).ok()).collect();
         assert_eq!((ahead.len(), memory.stored_bytes(), memory.ahead_bytes(usize::MAX)), (12, 12 << 20, 8 << 20));
         let next: Vec<_> = std::iter::from_fn(|| memory.stored(1 << 20, Urgency::Next).ok()).collect();
-        assert_eq!((next.len(), held(&memory)), (4, vec![16, 0, 0]));
+        assert_eq!((next.len(), held(&memory)), (4, vec![16, 0, 0, 0]));
         let now = memory.stored(1 << 20, Urgency::Now).expect("the system has memory");
-        assert_eq!((held(&memory), now.is_beyond_limit()), (vec![17, 0, 0], true));
+        assert_eq!((held(&memory), now.is_beyond_limit()), (vec![17, 0, 0, 0], true));
         drop((ahead, next, now));
-        assert_eq!((held(&memory), memory.stored_bytes()), (vec![16, 0, 0], 0));
+        assert_eq!((held(&memory), memory.stored_bytes()), (vec![16, 0, 0, 0], 0));
     }
 
     #[test]

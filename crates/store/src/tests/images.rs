@@ -85,6 +85,6 @@ fn without_memory_no_read_begins() {
     let shown = image(&catalog, id);
     let none = |_| Err(forebay_base::Error::new(ErrorKind::OutOfMemory, "no memory"));
     let whole = shown.groups().expect("a footer")[0].columns[0].chunks[0].stored_bytes as usize;
-    let begun = shown.submit_chunk((0, 0, 0), &[0..whole], &none, forebay_disk::ReadPath::Direct);
+    let begun = shown.submit_chunk((0, 0, 0), std::slice::from_ref(&(0..whole)), &none, forebay_disk::ReadPath::Direct);
     assert_eq!(begun.expect_err("there is none").kind(), ErrorKind::OutOfMemory);
 }
