@@ -176,6 +176,11 @@ impl<'s> View<'s> {
         View { number: commits.last(), own: FIRST_ID, commits }
     }
 
+    /// The same commits, with what a transaction has changed, if there is one.
+    pub(crate) fn with_own(self, own: Option<TransactionId>) -> Self {
+        View { own: own.unwrap_or(FIRST_ID), ..self }
+    }
+
     /// Whether changes with this stamp are seen.
     #[inline]
     pub(crate) fn sees(self, stamp: u64) -> bool {

@@ -23,7 +23,7 @@ use crate::chunk::{Change, Chunk, ColumnBounds, MemoryBytes, Newest, OwnChange, 
 use crate::chunk_list::ChunkList;
 use crate::commits::{Commits, View};
 use crate::row_id::RowId;
-use crate::stamp::FIRST_ID;
+use crate::stamp::{FIRST_ID, TransactionId};
 use crate::sync::{AtomicU32, Mutex, Ordering, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use crate::transaction::{Restore, Transaction};
 use crate::waiting::Blocker;
@@ -292,13 +292,17 @@ impl HotTable {
         }
     }
 
-    /// Calls `each` with columns of the newest version of every row that is there, whoever has written it.
-    pub fn each_newest(&self, columns: &[usize], mut each: impl FnMut(&Row)) {
+    /// Calls `each` with columns of every row that is there, whoever has written its newest version, or that will be there again if another
+    /// transaction than `own` takes back what it has changed.
+    pub fn each_lasting(&self, own: Option<TransactionId>, columns: &[usize], mut each: impl FnMut(&Row)) {
         let mut row = Row::default();
+        let view = View::of_last_commit(&self.shared.commits).with_own(own);
         for latch in self.shared.chunks.iter() {
             let chunk = read(latch);
             for position in 0..chunk.rows() {
-                if chunk.newest_there(position, columns, &mut row) {
+                if chunk.newest_there(position, columns, &mut row)
+                    || chunk.read(view, position, columns.iter().copied(), &mut row)
+                {
                     each(&row);
                 }
             }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_base::{Error, PhysicalType, Result, SegmentId};
-use forebay_hot::{Batch, Blocker, Cell, Commits, HotTable, KeyIndex, RowId, Transaction, View};
+use forebay_hot::{Batch, Blocker, Cell, Commits, HotTable, KeyIndex, RowId, Transaction, TransactionId, View};
 
 use super::encoding::SCAN_ROWS;
 use super::row_bytes::decode_row;
@@ -125,12 +125,13 @@ impl Deletions {
         Ok((deleted.collect(), ids))
     }
 
-    /// Whether all rows that anybody has deleted, or is about to delete, are in these segments, and have no marks there.
-    pub(crate) fn are_of(&self, segments: &SegmentList) -> bool {
+    /// Whether all rows that anybody has deleted, or is about to delete, are in these segments, and have no marks there; `own` is the transaction that
+    /// may have made marks of some. Another one that makes marks may take that back.
+    pub(crate) fn are_of(&self, segments: &SegmentList, own: Option<TransactionId>) -> bool {
         let by_id: BTreeMap<SegmentId, &DeletedRows> =
             segments.iter().map(|segment| (segment.id(), &**segment.deleted())).collect();
         let mut are_of = true;
-        self.rows.each_newest(&[0, 1], |row| {
+        self.rows.each_lasting(own, &[0, 1], |row| {
             let found = place(row.cell(0), row.cell(1));
             are_of &= found.is_some_and(|(segment, block, row)| {
                 let is_marked = |deleted: &&DeletedRows| {

@@ -300,3 +300,41 @@ fn old_snapshots_read_what_others_have_replaced() {
     drop((table, old));
     assert_eq!(segment_files(&disk), 2);
 }
+
+/// Who writes a segment anew of which another transaction has deleted a row meanwhile has a conflict, also while a third one, which may yet fail,
+/// makes a mark of that.
+#[test]
+fn a_segment_is_not_written_anew_beside_who_deletes_a_row_of_it() {
+    for fails in [true, false] {
+        let disk = MemoryDisk::new();
+        let store = open(&disk).expect("a database");
+        let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+        for rows in [&[0, 1, 2, 3][..], &[4, 5]] {
+            change(&store, |t| t.publish(id, vec![segment(&store, rows)?])).expect("a segment");
+        }
+        let versions = |t: &Transaction| {
+            let table = Arc::clone(t.catalog().table_by_id(id).expect("it"));
+            [0, 1].map(|place| table.segments[place].as_version())
+        };
+        let begin = || store.begin_on(store.catalog()).expect("begun");
+        let (mut one, mut other) = (begin(), begin());
+        let [first, _] = versions(&other);
+        other.replace(id, &[first], vec![segment(&store, &[7, 1, 2, 3]).expect("a segment")]).expect("replaced");
+        one.delete_stored(id, first.id, 0, 0).expect("deleted");
+        super::hot::add(&mut one, id, 100).expect("added");
+        one.commit().expect("it commits");
+        let mut third = begin();
+        let [_, second] = versions(&third);
+        third.replace(id, &[second], vec![segment(&store, &[4, 6]).expect("a segment")]).expect("replaced");
+        assert_eq!(other.commit().map_err(|error| error.kind()), Err(ErrorKind::Conflict));
+        if fails {
+            drop(third);
+        } else {
+            third.commit().expect("it commits");
+        }
+        let left = if fails { [1, 2, 3, 4, 5, 100] } else { [1, 2, 3, 4, 6, 100] };
+        assert_eq!(super::hot::seen(&store, id), left);
+        change(&store, |t| t.freeze_hot(id)).expect("frozen");
+        assert_eq!(super::hot::seen(&store, id), left);
+    }
+}

@@ -286,12 +286,12 @@ impl Transaction {
             (Some(one), Some(other)) => Arc::ptr_eq(one, other),
             (one, other) => one.is_none() && other.is_none(),
         };
-        let own = self.hot_tables();
+        let (own, own_id) = (self.hot_tables(), self.hot.as_ref().map(forebay_hot::Transaction::id));
         for (id, table) in &self.working.objects.tables {
             let by_others = own.contains(id) && !is_same(before, now, *id);
             let by_itself = hot_beside.contains(id) && !is_same(now, &self.working, *id);
             let Some(deletions) = self.working.hot.deletions(*id).filter(|_| by_others || by_itself) else { continue };
-            if !deletions.are_of(&table.segments) {
+            if !deletions.are_of(&table.segments, own_id) {
                 let message = format!("rows of table {} were changed by another transaction", table.full_name());
                 return Err(Error::new(ErrorKind::Conflict, message).hint("Run the transaction again"));
             }
