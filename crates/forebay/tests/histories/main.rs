@@ -99,7 +99,6 @@ fn serializable_transactions_survive_when_the_power_fails() {
 
 /// Histories in which an update was lost: a transaction that made marks of deletions hid them from another one's check.
 #[test]
-#[ignore = "they wait for a run"]
 fn deletions_are_of_rows_that_are_there() {
     let plan = Plan { level: Level::Snapshot, form: Form::Frozen, loses_power: true };
     for seed in [82, 161] {
