@@ -100,31 +100,7 @@ pub fn rows_between(
     wanted: WantedRows<'_>,
 ) -> Result<Vec<(Vec<u8>, SegmentRow)>> {
     let WantedRows { most, next, most_blocks, is_there } = wanted;
-    let (mut blocks, mut rows) = (Vec::new(), 0);
-    for (number, segment) in table.segments.iter().enumerate() {
-        let mut first_block = 0;
-        for (group, layout) in segment.groups()?.iter().enumerate() {
-            for block in 0..layout.block_rows.len() {
-                let may_have = |position: &usize, bounds: (Option<Cell<'_>>, Option<Cell<'_>>)| {
-                    let column = &table.columns[*position];
-                    let zone = segment.column_index(column.id).map(|index| &layout.columns[index].zones[block]);
-                    zone.is_none_or(|zone| may_hold(zone, bounds, column.logical.physical()))
-                };
-                let mut bounds = values.iter().map(|value| (Some(*value), Some(*value))).chain([next]);
-                if key.positions.iter().all(|position| bounds.next().is_none_or(|bounds| may_have(position, bounds))) {
-                    rows += layout.block_rows[block] as usize;
-                    blocks.push(SegmentRow {
-                        segment: number,
-                        group,
-                        block,
-                        number: first_block + block as u32,
-                        row: 0,
-                    });
-                }
-            }
-            first_block += layout.block_rows.len() as u32;
-        }
-    }
+    let (blocks, rows) = blocks_with(table, key, values, next)?;
     let key_bytes = rows * (KEY_BYTES * key.positions.len() + size_of::<u32>() + size_of::<u16>());
     let is_too_much = key_bytes > engine.cache().budget_bytes() / KEPT_PART / 2;
     if most_blocks < usize::MAX && blocks.len() > 1 && (blocks.len() > most_blocks || is_too_much) {
@@ -147,6 +123,43 @@ pub fn rows_between(
     found.sort_by(|(one, _), (other, _)| one.cmp(other));
     found.truncate(most);
     Ok(found)
+}
+
+/// The blocks that may have rows with these values of the first columns of a key and a value within `next` of the one behind, by their zones; and
+/// how many rows they have.
+fn blocks_with(
+    table: &TableSnapshot,
+    key: &KeyColumns,
+    values: &[Cell<'_>],
+    next: (Option<Cell<'_>>, Option<Cell<'_>>),
+) -> Result<(Vec<SegmentRow>, usize)> {
+    let bounds = values.iter().map(|value| (Some(*value), Some(*value))).chain([next]);
+    let columns = key.positions.iter().map(|position| &table.columns[*position]);
+    let bounds: Vec<(ColumnId, Wanted)> = columns
+        .zip(bounds)
+        .filter_map(|(column, bounds)| Some((column.id, Wanted::of(bounds, column.logical.physical())?)))
+        .collect();
+    let (mut blocks, mut rows, mut indexes) = (Vec::new(), 0, Vec::new());
+    for (number, segment) in table.segments.iter().enumerate() {
+        indexes.clear();
+        indexes.extend(bounds.iter().filter_map(|(id, wanted)| Some((segment.column_index(*id)?, wanted))));
+        let mut first_block = 0;
+        for (group, layout) in segment.groups()?.iter().enumerate() {
+            for (block, block_rows) in layout.block_rows.iter().enumerate() {
+                let may_have = |(index, wanted): &(usize, &Wanted)| {
+                    let zone: &Zone = &layout.columns[*index].zones[block];
+                    wanted.may_be_in(zone)
+                };
+                if indexes.iter().all(may_have) {
+                    rows += *block_rows as usize;
+                    let in_segment = first_block + block as u32;
+                    blocks.push(SegmentRow { segment: number, group, block, number: in_segment, row: 0 });
+                }
+            }
+            first_block += layout.block_rows.len() as u32;
+        }
+    }
+    Ok((blocks, rows))
 }
 
 /// Adds the values of these columns of a row to `out`.
@@ -254,20 +267,11 @@ fn block_of(
     let chunk = at.block >> layout.blocks_log2;
     let in_chunk = at.block - layout.blocks_of(chunk).start;
     let blocks = BlockSet::of_range(0..in_chunk + 1, |block| block == in_chunk);
-    let wanted = WantedChunk {
-        place: Place::new(table, column, (at.segment, at.group), (index, chunk), blocks),
-        physical: definition.logical.physical(),
-        name: &definition.name,
-        // Who asks for one row asks for others of the same block later.
-        kept_at_once_bytes: usize::MAX,
-        ordinal: at.number as usize - in_chunk,
+    let place = Place::new(table, column, (at.segment, at.group), (index, chunk), blocks);
+    let chunk = match engine.kept_chunk(&place) {
+        Some(chunk) => chunk,
+        None => read_chunk(engine, table, column, (segment, place), at.number as usize - in_chunk)?,
     };
-    let metrics = Metrics::default();
-    let costs = Costs { metrics: &metrics, timeline: None };
-    let name = table.full_name();
-    let how = (name.as_str(), &ScanSettings::default());
-    let mut chunks = engine.chunks(segment, &[wanted], &ReadAhead::default(), how, costs)?;
-    let chunk = chunks.pop().ok_or_else(|| Error::internal("a chunk was asked for and none came"))?;
     let rows = chunk.block_rows().nth(in_chunk).unwrap_or_default();
     match u32::from(at.row) < rows {
         true => Ok(Some((chunk, in_chunk))),
@@ -276,6 +280,31 @@ fn block_of(
             segment.describe_chunk(&definition.name, &table.full_name(), group, chunk)
         }),
     }
+}
+
+/// A chunk of a column, which is read if it is not on its way. `ordinal` is the number of its first block in the segment.
+fn read_chunk(
+    engine: &Engine,
+    table: &TableSnapshot,
+    column: usize,
+    (segment, place): (&Segment, Place),
+    ordinal: usize,
+) -> Result<Arc<InflatedChunk>> {
+    let definition = &table.columns[column];
+    let wanted = WantedChunk {
+        place,
+        physical: definition.logical.physical(),
+        name: &definition.name,
+        // Who asks for one row asks for others of the same block later.
+        kept_at_once_bytes: usize::MAX,
+        ordinal,
+    };
+    let metrics = Metrics::default();
+    let costs = Costs { metrics: &metrics, timeline: None };
+    let name = table.full_name();
+    let how = (name.as_str(), &ScanSettings::default());
+    let mut chunks = engine.chunks(segment, &[wanted], &ReadAhead::default(), how, costs)?;
+    chunks.pop().ok_or_else(|| Error::internal("a chunk was asked for and none came"))
 }
 
 /// The value of a row of a block.
@@ -317,20 +346,37 @@ fn integer<'c>(int: i128, physical: PhysicalType) -> Cell<'c> {
     Cell::Fixed(int as u128 & mask)
 }
 
-/// Whether a block may have a row with a value within these bounds, which both belong to it; NULL as both stands for NULL.
-fn may_hold(zone: &Zone, (low, high): (Option<Cell<'_>>, Option<Cell<'_>>), physical: PhysicalType) -> bool {
-    if low == Some(Cell::Null) {
-        return zone.null_count > 0;
+/// What is wanted of a column's values.
+enum Wanted {
+    Null,
+    /// From the first value on up to the second.
+    Between(Option<Value>, Option<Value>),
+}
+
+impl Wanted {
+    /// Values within these bounds, which both belong to them; NULL as both stands for NULL. `None` where there are no bounds.
+    fn of((low, high): (Option<Cell<'_>>, Option<Cell<'_>>), physical: PhysicalType) -> Option<Self> {
+        if low == Some(Cell::Null) {
+            return Some(Self::Null);
+        }
+        let value = |bound: Option<Cell<'_>>| bound.and_then(|cell| cell.value(physical));
+        (low.is_some() || high.is_some()).then(|| Self::Between(value(low), value(high)))
     }
-    let is_before = |one: &Value, other: &Value| match (one, other) {
-        (Value::Int(one), Value::Int(other)) => one < other,
-        (Value::Bytes(one), Value::Bytes(other)) => one < other,
-        // Floats have an order of their own.
-        _ => false,
-    };
-    let value = |bound: Option<Cell<'_>>| bound.and_then(|cell| cell.value(physical));
-    let is_below = value(high).is_some_and(|high| zone.min.as_ref().is_some_and(|min| is_before(&high, min)));
-    let is_above = value(low).is_some_and(|low| zone.max.as_ref().is_some_and(|max| is_before(max, &low)));
-    let has_bound = low.is_some() || high.is_some();
-    !has_bound || zone.null_count < zone.rows && !is_below && !is_above
+
+    /// Whether a block may have such a value.
+    fn may_be_in(&self, zone: &Zone) -> bool {
+        let is_before = |one: &Value, other: &Value| match (one, other) {
+            (Value::Int(one), Value::Int(other)) => one < other,
+            (Value::Bytes(one), Value::Bytes(other)) => one < other,
+            // Floats have an order of their own.
+            _ => false,
+        };
+        let (low, high) = match self {
+            Self::Null => return zone.null_count > 0,
+            Self::Between(low, high) => (low.as_ref(), high.as_ref()),
+        };
+        let is_below = high.is_some_and(|high| zone.min.as_ref().is_some_and(|min| is_before(high, min)));
+        let is_above = low.is_some_and(|low| zone.max.as_ref().is_some_and(|max| is_before(max, low)));
+        zone.null_count < zone.rows && !is_below && !is_above
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! Rows have versions, and the index has none: an entry says that some version of a row has a key, and who finds one reads the row as it sees
 //! it and compares. So a change of other columns does not touch the index, and taking a change back neither. Entries that no version bears out any
-//! more are dropped when somebody adds one beside them, and by [`KeyIndex::sweep`].
+//! more are dropped when somebody adds one beside them, by who meets several of them on the way to others ([`KeyIndex::range`]), and by
+//! [`KeyIndex::sweep`].
 //!
 //! Keys are checked against the newest versions of rows, those of transactions that have not ended among them, and not against a snapshot:
 //! two transactions would otherwise each add the key that the other one does not see.
@@ -28,6 +29,13 @@ use crate::waiting::Blocker;
 /// Entries that are looked at below the lock at a time, where there may be many.
 const STEP_ENTRIES: usize = 256;
 
+/// How many are looked at first: whoever asks for the first row of a range is mostly content with that.
+const FIRST_STEP_ENTRIES: usize = 4;
+
+/// Who meets so many entries that no version bears out drops them: a queue, of which the first row is taken again and again, would have
+/// more and more of them in front.
+const DROPPED_TOGETHER: usize = 8;
+
 /// Bytes of a key: those of most beside each other in the nodes of the map, so that a look-up follows no pointer for each that it compares.
 type KeyBytes = SmallVec<[u8; KEY_BYTES]>;
 
@@ -40,7 +48,14 @@ pub struct KeyIndex {
     table: HotTable,
     columns: Vec<usize>,
     is_unique: bool,
-    entries: RwLock<BTreeMap<KeyBytes, Rows>>,
+    entries: RwLock<Entries>,
+}
+
+#[derive(Debug, Default)]
+struct Entries {
+    by_key: BTreeMap<KeyBytes, Rows>,
+    /// Rows of all keys.
+    rows: usize,
 }
 
 /// Rows of one key: nearly always one.
@@ -58,11 +73,32 @@ impl Rows {
         }
     }
 
-    fn of(rows: Vec<RowId>) -> Self {
-        match rows.as_slice() {
+    fn of(rows: &[RowId]) -> Self {
+        match rows {
             [row] => Self::One(*row),
-            _ => Self::Several(rows),
+            _ => Self::Several(rows.to_vec()),
         }
+    }
+}
+
+impl Entries {
+    /// Rows of a key.
+    fn get(&self, key: &[u8]) -> &[RowId] {
+        self.by_key.get(key).map_or(&[], Rows::as_slice)
+    }
+
+    fn set(&mut self, key: &[u8], rows: SmallVec<[RowId; 2]>) {
+        let before = match (self.by_key.get_mut(key), rows.is_empty()) {
+            (None, true) => 0,
+            (None, false) => {
+                self.rows += rows.len();
+                self.by_key.insert(key.into(), Rows::of(&rows));
+                return;
+            }
+            (Some(known), false) => std::mem::replace(known, Rows::of(&rows)).as_slice().len(),
+            (Some(_), true) => self.by_key.remove(key).map_or(0, |known| known.as_slice().len()),
+        };
+        self.rows = self.rows + rows.len() - before;
     }
 }
 
@@ -108,12 +144,8 @@ impl KeyIndex {
     /// is no entry.
     pub fn insert(&self, view: View<'_>, key: &[u8], row: RowId) -> Result<()> {
         let mut entries = self.write();
-        let Some(rows) = entries.get_mut(key) else {
-            entries.insert(key.into(), Rows::One(row));
-            return Ok(());
-        };
-        let mut kept = Vec::with_capacity(rows.as_slice().len() + 1);
-        for other in rows.as_slice().iter().copied().filter(|other| *other != row) {
+        let mut kept = SmallVec::new();
+        for other in entries.get(key).iter().copied().filter(|other| *other != row) {
             if self.is_borne_out(key, other) {
                 if self.is_unique {
                     self.check_one(view, key, other)?;
@@ -122,13 +154,13 @@ impl KeyIndex {
             }
         }
         kept.push(row);
-        *rows = Rows::of(kept);
+        entries.set(key, kept);
         Ok(())
     }
 
     /// Whom to wait for where a transaction, whose view this is, must not enter a key: another one that has not ended has written a row which has it or may have it.
     pub fn blocker(&self, view: View<'_>, key: &[u8]) -> Option<Blocker> {
-        let rows = self.read().get(key).map_or_else(Vec::new, |rows| rows.as_slice().to_vec());
+        let rows = self.rows_of(key);
         let is_unseen = |id: &RowId| self.newest(view, key, *id, &mut Row::default()) == Newest::Unseen;
         rows.into_iter().filter(is_unseen).find_map(|id| self.table.blocker(id))
     }
@@ -136,10 +168,10 @@ impl KeyIndex {
     /// The same as [`KeyIndex::insert`] without a look at other rows: of a table that is being filled, or where [`KeyIndex::check`] follows.
     pub fn add(&self, key: &[u8], row: RowId) {
         let mut entries = self.write();
-        match entries.get_mut(key) {
-            None => drop(entries.insert(key.into(), Rows::One(row))),
-            Some(rows) if rows.as_slice().contains(&row) => {}
-            Some(rows) => *rows = Rows::of([rows.as_slice(), &[row]].concat()),
+        let known = entries.get(key);
+        if !known.contains(&row) {
+            let rows = known.iter().copied().chain([row]).collect();
+            entries.set(key, rows);
         }
     }
 
@@ -163,7 +195,7 @@ impl KeyIndex {
     /// # Errors
     /// As [`KeyIndex::insert`].
     pub fn check(&self, view: View<'_>, key: &[u8]) -> Result<()> {
-        let rows = self.read().get(key).map_or_else(Vec::new, |rows| rows.as_slice().to_vec());
+        let rows = self.rows_of(key);
         let mut row = Row::default();
         let mut has_key = |id: &RowId| self.newest(view, key, *id, &mut row) == Newest::There;
         let Some(own) = rows.iter().copied().find(|id| has_key(id)) else { return Ok(()) };
@@ -173,7 +205,7 @@ impl KeyIndex {
     /// The row that has a key, as a view sees it; of several the first that was added.
     pub fn find(&self, view: View<'_>, key: &[u8]) -> Option<RowId> {
         let entries = self.read();
-        entries.get(key)?.as_slice().iter().copied().find(|id| self.has_key(view, key, *id))
+        entries.get(key).iter().copied().find(|id| self.has_key(view, key, *id))
     }
 
     /// Calls `each` with the rows that a view sees whose keys lie within these bounds, in the order of the keys, until it says that it has
@@ -187,37 +219,50 @@ impl KeyIndex {
         (low, high): (Bound<&[u8]>, Bound<&[u8]>),
         mut each: impl FnMut(RowId) -> Result<bool>,
     ) -> Result<()> {
-        let mut low = low.map(<[u8]>::to_vec);
-        loop {
-            let found: Vec<(KeyBytes, Vec<RowId>)> = {
+        let mut low = low.map(KeyBytes::from_slice);
+        let (mut step, mut found, mut dead) = (FIRST_STEP_ENTRIES, Vec::new(), Vec::new());
+        'steps: loop {
+            found.clear();
+            let last = {
                 let entries = self.read();
-                let from = low.as_ref().map(Vec::as_slice);
+                let from = low.as_ref().map(AsRef::as_ref);
                 if is_empty(from, high) {
-                    return Ok(());
+                    break;
                 }
-                let range = entries.range::<[u8], _>((from, high));
-                range.take(STEP_ENTRIES).map(|(key, rows)| (key.clone(), rows.as_slice().to_vec())).collect()
-            };
-            let Some((last, _)) = found.last() else { return Ok(()) };
-            low = Bound::Excluded(last.to_vec());
-            for (key, rows) in &found {
-                for id in rows {
-                    if self.has_key(view, key, *id) && !each(*id)? {
-                        return Ok(());
+                let (mut last, mut looked_at) = (None, 0);
+                for (key, rows) in entries.by_key.range::<[u8], _>((from, high)).take(step) {
+                    (last, looked_at) = (Some(key), looked_at + 1);
+                    let before = found.len();
+                    found.extend(rows.as_slice().iter().copied().filter(|id| self.has_key(view, key, *id)));
+                    if found.len() == before && !rows.as_slice().iter().any(|id| self.is_borne_out(key, *id)) {
+                        dead.push(key.clone());
                     }
                 }
+                last.filter(|_| looked_at == step).cloned()
+            };
+            for id in &found {
+                if !each(*id)? {
+                    break 'steps;
+                }
             }
+            let Some(last) = last else { break };
+            low = Bound::Excluded(last);
+            step = STEP_ENTRIES.min(step * 4);
         }
+        if dead.len() >= DROPPED_TOGETHER {
+            dead.chunks(STEP_ENTRIES).for_each(|keys| self.drop_dead(keys));
+        }
+        Ok(())
     }
 
     /// Number of keys with entries.
     pub fn len(&self) -> usize {
-        self.read().len()
+        self.read().by_key.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.read().is_empty()
+        self.read().by_key.is_empty()
     }
 
     /// Bytes of memory, about: keys, and what the map adds to each.
@@ -228,7 +273,15 @@ impl KeyIndex {
             Rows::Several(rows) => rows.capacity() * size_of::<RowId>(),
         };
         let beside = |key: &KeyBytes| if key.spilled() { key.capacity() } else { 0 };
-        self.read().iter().map(|(key, rows)| beside(key) + several(rows) + ENTRY_BYTES).sum()
+        self.read().by_key.iter().map(|(key, rows)| beside(key) + several(rows) + ENTRY_BYTES).sum()
+    }
+
+    /// Drops entries that no version of their row bears out, where they are many: there are a quarter more entries than rows.
+    pub fn sweep_if_worthwhile(&self) {
+        let rows = self.table.newest_count();
+        if self.read().rows > rows + rows / 4 + STEP_ENTRIES {
+            self.sweep();
+        }
     }
 
     /// Drops entries that no version of their row bears out.
@@ -237,22 +290,30 @@ impl KeyIndex {
         loop {
             let keys: Vec<KeyBytes> = {
                 let entries = self.read();
-                let range = entries.range::<[u8], _>((low.as_ref().map(AsRef::as_ref), Bound::Unbounded));
+                let range = entries.by_key.range::<[u8], _>((low.as_ref().map(AsRef::as_ref), Bound::Unbounded));
                 range.take(STEP_ENTRIES).map(|(key, _)| key.clone()).collect()
             };
             let Some(last) = keys.last().cloned() else { return };
-            let mut entries = self.write();
-            for key in keys {
-                let Some(rows) = entries.get_mut(key.as_slice()) else { continue };
-                let mut kept = rows.as_slice().to_vec();
-                kept.retain(|id| self.is_borne_out(&key, *id));
-                match kept.is_empty() {
-                    true => drop(entries.remove(key.as_slice())),
-                    false => *rows = Rows::of(kept),
-                }
-            }
+            self.drop_dead(&keys);
             low = Bound::Excluded(last);
         }
+    }
+
+    /// Drops entries of these keys that no version of their row bears out.
+    fn drop_dead(&self, keys: &[KeyBytes]) {
+        let mut entries = self.write();
+        for key in keys {
+            let rows = entries.get(key);
+            let kept: SmallVec<[RowId; 2]> = rows.iter().copied().filter(|id| self.is_borne_out(key, *id)).collect();
+            if kept.len() < rows.len() {
+                entries.set(key, kept);
+            }
+        }
+    }
+
+    /// Rows that have a key or have had it.
+    fn rows_of(&self, key: &[u8]) -> SmallVec<[RowId; 2]> {
+        SmallVec::from_slice(self.read().get(key))
     }
 
     /// An error where a row has a key, or may come to have it.
@@ -295,11 +356,11 @@ impl KeyIndex {
         is_key(key, row.cells().zip(self.columns.iter().map(|column| self.table.types()[*column])))
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<KeyBytes, Rows>> {
+    fn read(&self) -> RwLockReadGuard<'_, Entries> {
         self.entries.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<KeyBytes, Rows>> {
+    fn write(&self) -> RwLockWriteGuard<'_, Entries> {
         self.entries.write().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -236,6 +236,11 @@ impl HotTable {
         self.shared.chunks.iter().map(|chunk| read(chunk).count(view)).sum()
     }
 
+    /// Number of rows that are there, whoever has written them.
+    pub fn newest_count(&self) -> usize {
+        self.shared.chunks.iter().map(|chunk| read(chunk).newest_count()).sum()
+    }
+
     /// What all values of a column of a chunk lie within, whatever the snapshot.
     ///
     /// # Errors

@@ -12,7 +12,7 @@ use crate::recovery;
 use crate::rows;
 use crate::segment::Segment;
 use crate::store::Store;
-use crate::volume::DATABASE_DIRECTORY;
+use crate::volume::{DATABASE_DIRECTORY, locked};
 
 /// Errors that a check reports in full; it counts the others.
 pub const CHECK_ERRORS: usize = 100;
@@ -65,7 +65,9 @@ impl Store {
         for error in Head::check(&*volume.disk)? {
             report.note(error)?;
         }
+        let checkpointed = locked(&self.inner.checkpointed);
         let loaded = recovery::load(&*volume.disk);
+        drop(checkpointed);
         match loaded.and_then(|found| rows::decode(&found.rows, &found.root, volume).map(|_| found.root)) {
             Ok(root) if root.commit == catalog.commit_number() => {}
             Ok(root) => report.note(Error::corrupt(format!(

@@ -23,7 +23,7 @@ use forebay_disk::{Disk, DiskFile, OpenMode};
 use crate::serial::{Reader, Writer};
 
 /// The format of a database directory that this program writes.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 /// The oldest format that it reads; the first commit makes [`FORMAT_VERSION`] of it.
 pub const FORMAT_VERSION_OLDEST: u32 = 2;
 

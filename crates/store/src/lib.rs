@@ -24,6 +24,7 @@ mod group_columns;
 mod head;
 mod held;
 mod hot;
+mod hot_files;
 mod leftovers;
 mod log_limits;
 mod maintenance;

@@ -18,9 +18,11 @@ use forebay_disk::{Disk, DiskFile, OpenMode};
 use redb::backends::InMemoryBackend;
 use redb::{Builder, Database, ReadableDatabase, ReadableTable, StorageBackend, TableDefinition, TableError};
 
-use crate::hot::{FoundHotRows, HotRowId};
+use crate::hot::FoundHotRows;
+use crate::hot_files::HotFile;
 use crate::outcome::Outcome;
-use crate::rows::{KEY_BYTES, Key, ROW_HOT, Rows};
+use crate::rows::{KEY_BYTES, Key, ROW_HOT, ROW_HOT_FILES, Rows};
+use crate::serial::{Reader, Writer};
 pub(crate) use checkpointed::{Checkpointed, ManifestContent};
 use forebay_hot::RowId;
 
@@ -46,26 +48,20 @@ const REDB_RECOVERY_REQUIRED: u8 = 2;
 /// Bytes of the key of a hot row: kind, table, row.
 pub(crate) const HOT_KEY_BYTES: usize = 17;
 
+/// Under which the files of hot rows are named.
+const HOT_FILES_KEY: &[u8] = &[ROW_HOT_FILES];
+
+/// Bytes of one of them: number, bytes, records.
+const HOT_FILE_NAMED_BYTES: usize = 24;
+
 /// What the file holds.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct ManifestRows {
     pub(crate) rows: Rows,
+    /// The files of hot rows, in the order in which they are read.
+    pub(crate) hot_files: Vec<HotFile>,
+    /// Hot rows in the manifest itself, where programs of format 4 and before had them: what is in files comes behind them.
     pub(crate) hot: FoundHotRows,
-}
-
-/// What becomes of hot rows.
-pub(crate) struct HotUpdate<'h> {
-    /// Those that may have changed.
-    pub(crate) changed: &'h [HotRowId],
-    /// The bytes of one of them; `None` where it is not there any more.
-    pub(crate) bytes: &'h dyn Fn(HotRowId) -> Option<Vec<u8>>,
-    /// Tables that have none any more.
-    pub(crate) gone: Vec<TableId>,
-}
-
-impl HotUpdate<'_> {
-    /// Nothing.
-    pub(crate) const NOTHING: HotUpdate<'static> = HotUpdate { changed: &[], bytes: &|_| None, gone: Vec::new() };
 }
 
 /// The manifest of an open database.
@@ -89,14 +85,14 @@ impl Manifest {
     /// Makes the file of a new database, with `rows` in it; durable but for the directory entry.
     pub(crate) fn create(&mut self, rows: &Rows) -> Result<()> {
         self.disk.open(MANIFEST_PATH, OpenMode::Create)?;
-        match self.commit(&Rows::new(), rows, &HotUpdate::NOTHING) {
+        match self.commit(&Rows::new(), rows, &[]) {
             Outcome::Committed => Ok(()),
             Outcome::Failed(error) | Outcome::Unknown(error) => Err(error),
         }
     }
 
-    /// Replaces the rows `old`, which are the file's, by `new`, and changes its hot rows.
-    pub(crate) fn commit(&mut self, old: &Rows, new: &Rows, hot: &HotUpdate<'_>) -> Outcome {
+    /// Replaces the rows `old`, which are the file's, by `new`, and its hot rows by those of these files.
+    pub(crate) fn commit(&mut self, old: &Rows, new: &Rows, hot: &[HotFile]) -> Outcome {
         let live = match self.live.take() {
             Some(live) => Ok(live),
             None => match self.disk.open(MANIFEST_PATH, OpenMode::Write) {
@@ -115,7 +111,7 @@ impl Manifest {
         }
         // On a full disk a write was refused and nothing is in doubt: the file says what happened.
         match load_durable(&*self.disk) {
-            Ok(found) if found.rows == *new => Outcome::Committed,
+            Ok(found) if found.rows == *new && found.hot_files == *hot => Outcome::Committed,
             Ok(found) if found.rows == *old => Outcome::Failed(error),
             Ok(_) | Err(_) => Outcome::Unknown(error),
         }
@@ -129,11 +125,11 @@ impl Live {
     }
 
     /// One transaction with redb's immediate durability.
-    fn write(&self, old: &Rows, new: &Rows, hot: &HotUpdate<'_>) -> Result<()> {
+    fn write(&self, old: &Rows, new: &Rows, hot: &[HotFile]) -> Result<()> {
         guarded(|| self.replace_rows(old, new, hot))
     }
 
-    fn replace_rows(&self, old: &Rows, new: &Rows, hot: &HotUpdate<'_>) -> Result<()> {
+    fn replace_rows(&self, old: &Rows, new: &Rows, hot: &[HotFile]) -> Result<()> {
         let database = self.0.as_ref().expect("only drop takes it");
         let transaction = database.begin_write().map_err(failure)?;
         {
@@ -144,19 +140,13 @@ impl Live {
             for (key, row) in new.iter().filter(|(key, row)| old.get(*key) != Some(row)) {
                 table.insert(key.as_slice(), row.as_slice()).map_err(failure)?;
             }
-            for id in hot.changed {
-                let key = hot_key(*id);
-                match (hot.bytes)(*id) {
-                    Some(values) => {
-                        drop(table.insert(key.as_slice(), sealed(&key, &values).as_slice()).map_err(failure)?)
-                    }
-                    None => drop(table.remove(key.as_slice()).map_err(failure)?),
-                }
+            match hot {
+                [] => drop(table.remove(HOT_FILES_KEY).map_err(failure)?),
+                files => drop(table.insert(HOT_FILES_KEY, encode_hot_files(files).as_slice()).map_err(failure)?),
             }
-            for id in &hot.gone {
-                let (first, last) = (hot_key((*id, RowId(0))), hot_key((*id, RowId(u64::MAX))));
-                table.retain_in(first.as_slice()..=last.as_slice(), |_, _| false).map_err(failure)?;
-            }
+            // Programs before had them here.
+            let (first, last) = (hot_key((TableId(0), RowId(0))), hot_key((TableId(u64::MAX), RowId(u64::MAX))));
+            table.retain_in(first.as_slice()..=last.as_slice(), |_, _| false).map_err(failure)?;
         }
         transaction.commit().map_err(failure)
     }
@@ -237,23 +227,27 @@ fn read_rows(backend: InMemoryBackend) -> Result<ManifestRows> {
     let table = match transaction.open_table(MANIFEST_TABLE) {
         Ok(table) => table,
         Err(TableError::TableDoesNotExist(_)) => {
-            return Ok(ManifestRows { rows: Rows::new(), hot: FoundHotRows::new() });
+            return Ok(ManifestRows::default());
         }
         Err(error) => return Err(failure(error)),
     };
-    let (mut rows, mut hot) = (Rows::new(), FoundHotRows::new());
+    let mut found = ManifestRows::default();
     for entry in table.iter().map_err(failure)? {
         let (key, row) = entry.map_err(failure)?;
+        if key.value() == HOT_FILES_KEY {
+            found.hot_files = decode_hot_files(row.value())?;
+            continue;
+        }
         if let Some(id) = hot_row(key.value()) {
-            hot.insert(id, unsealed(key.value(), row.value())?);
+            found.hot.insert(id, unsealed(key.value(), row.value())?);
             continue;
         }
         let key: Key = key.value().try_into().map_err(|_| {
             Error::corrupt(format!("a manifest key has {} bytes instead of {KEY_BYTES}", key.value().len()))
         })?;
-        rows.insert(key, row.value().to_vec());
+        found.rows.insert(key, row.value().to_vec());
     }
-    Ok(ManifestRows { rows, hot })
+    Ok(found)
 }
 
 fn hot_key((table, row): (TableId, RowId)) -> [u8; HOT_KEY_BYTES] {
@@ -270,14 +264,33 @@ fn hot_row(key: &[u8]) -> Option<(TableId, RowId)> {
     Some((TableId(u64::from_be_bytes(table)), RowId(u64::from_be_bytes(row))))
 }
 
-/// Values of a hot row with their checksum.
+fn encode_hot_files(files: &[HotFile]) -> Vec<u8> {
+    let mut row = Writer::default();
+    row.count(files.len());
+    for HotFile { number, bytes, records } in files {
+        [number, bytes, records].into_iter().for_each(|field| row.u64(*field));
+    }
+    sealed(HOT_FILES_KEY, &row.bytes)
+}
+
+fn decode_hot_files(row: &[u8]) -> Result<Vec<HotFile>> {
+    let row = unsealed(HOT_FILES_KEY, row)?;
+    let mut reader = Reader::new(&row, "the manifest's list of files of hot rows");
+    let count = reader.count(HOT_FILE_NAMED_BYTES)?;
+    let mut file = || Ok(HotFile { number: reader.u64()?, bytes: reader.u64()?, records: reader.u64()? });
+    let files = (0..count).map(|_| file()).collect::<Result<_>>()?;
+    reader.finish()?;
+    Ok(files)
+}
+
+/// A row with its checksum.
 fn sealed(key: &[u8], values: &[u8]) -> Vec<u8> {
     let crc = crc32c(&[key, values].concat());
     [values, &crc.to_le_bytes()].concat()
 }
 
 fn unsealed(key: &[u8], row: &[u8]) -> Result<Vec<u8>> {
-    let wrong = || Error::corrupt(format!("checksum mismatch in hot row {key:02x?} of the manifest"));
+    let wrong = || Error::corrupt(format!("checksum mismatch in row {key:02x?} of the manifest"));
     let (values, crc) = row.split_last_chunk::<4>().ok_or_else(wrong)?;
     match crc32c(&[key, values].concat()) == u32::from_le_bytes(*crc) {
         true => Ok(values.to_vec()),

@@ -1,4 +1,4 @@
-//! What a database holds when it is opened: the manifest of the last checkpoint, and what the redo log has changed since.
+//! What a database holds when it is opened: the manifest of the last checkpoint with its files of hot rows, and what the redo log has changed since.
 //!
 //! Invariants: nothing is written here; the same files give the same answer, however often that is interrupted. What is returned has been
 //! verified as the rows of one commit. Must not know: what rows mean.
@@ -9,6 +9,7 @@ use forebay_base::{Context, Result};
 use forebay_disk::Disk;
 
 use crate::hot::{ChangedRows, FoundHotRows};
+use crate::hot_files;
 use crate::manifest::{self, MANIFEST_PATH, ManifestContent, ManifestRows};
 use crate::redo_log::{CutTail, FoundLog, read_logs};
 use crate::redo_record::{self, Replay};
@@ -60,9 +61,10 @@ pub(crate) fn load_durable(disk: &dyn Disk) -> Result<Found> {
 }
 
 fn found(disk: &dyn Disk, in_manifest: ManifestRows) -> Result<Found> {
-    let ManifestRows { rows: manifest_rows, hot } = in_manifest;
-    let hot_tables = hot.keys().map(|(table, _)| *table).collect();
+    let ManifestRows { rows: manifest_rows, hot_files, mut hot } = in_manifest;
+    let has_hot_rows = !hot.is_empty();
     let of_file = rows::verify(&manifest_rows).context(|| format!("file {MANIFEST_PATH}"))?;
+    hot_files.iter().try_for_each(|file| hot_files::read_into(disk, file, &mut hot))?;
     let logs = read_logs(disk)?;
     let mut replay = Replay {
         rows: manifest_rows.clone(),
@@ -90,7 +92,7 @@ fn found(disk: &dyn Disk, in_manifest: ManifestRows) -> Result<Found> {
         last_commit: root.commit,
         cut: logs.iter().filter_map(|log| log.cut.clone()).collect(),
     };
-    let in_manifest = ManifestContent { rows: manifest_rows, version: of_file.version, hot_tables };
+    let in_manifest = ManifestContent { rows: manifest_rows, version: of_file.version, hot_files, has_hot_rows };
     Ok(Found { rows, root, in_manifest, hot_rows, hot_changed, small_files, logs, report })
 }
 

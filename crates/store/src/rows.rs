@@ -47,6 +47,8 @@ pub(crate) const ROW_PROJECTIONS: u8 = 10;
 pub(crate) const ROW_DELETED: u8 = 11;
 /// Kind of the keys of hot rows, which are longer than others (`manifest.rs`), and of their changes in records of the redo log.
 pub(crate) const ROW_HOT: u8 = 12;
+/// The files of hot rows; not among the rows that have a checksum together.
+pub(crate) const ROW_HOT_FILES: u8 = 13;
 
 pub(crate) const CONSTRAINT_PRIMARY_KEY: u8 = 0;
 pub(crate) const CONSTRAINT_UNIQUE: u8 = 1;

@@ -24,7 +24,10 @@ use forebay_block::{
 use forebay_disk::{Disk, FaultKind, Faults, IoMode, LocalDisk, MemoryDisk, OpenMode as FileMode, SimulatedDisk};
 
 use crate::footer::directory;
-use crate::{data_directories, fact, footer, head, manifest, outcome, projection, redo_log, rows, store, volume, *};
+use crate::{
+    data_directories, fact, footer, head, hot_files, manifest, outcome, projection, recovery, redo_log, rows, store,
+    volume, *,
+};
 
 const INT: (ColumnId, PhysicalType) = (ColumnId(0), PhysicalType::I64);
 

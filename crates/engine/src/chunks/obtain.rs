@@ -12,7 +12,7 @@ use forebay_cpu::simd::unpacking;
 use forebay_store::Segment;
 
 use super::arriving::{Claimed, Taken};
-use super::{Arrival, Costs, Engine, StoredBytes, StoredChunk, WantedChunk};
+use super::{Arrival, Costs, Engine, Place, StoredBytes, StoredChunk, WantedChunk};
 use crate::ScanSettings;
 use crate::memory::Urgency;
 use crate::read_ahead::ReadAhead;
@@ -39,6 +39,13 @@ impl Found {
 }
 
 impl Engine {
+    /// A chunk, or a part of it with the blocks that are needed, which is in the cache inflated.
+    pub(crate) fn kept_chunk(&self, place: &Place) -> Option<Arc<InflatedChunk>> {
+        let chunk = self.cache().get(&place.key).filter(|chunk| chunk.has_all(&place.blocks))?;
+        chunk.note_reuse();
+        Some(chunk)
+    }
+
     /// The wanted chunks of one segment, in order: from the cache, else read, if that was not begun already, and inflated.
     pub(crate) fn chunks(
         &self,
@@ -53,8 +60,7 @@ impl Engine {
         };
         let begin = |wanted: &WantedChunk<'_>, urgency| {
             let place = &wanted.place;
-            if let Some(chunk) = self.cache().get(&place.key).filter(|chunk| chunk.has_all(&place.blocks)) {
-                chunk.note_reuse();
+            if let Some(chunk) = self.kept_chunk(place) {
                 return Ok(Found::Inflated(chunk));
             }
             if let Some(bytes) = self.cache().get_stored(&place.key).filter(|bytes| bytes.has_all(&place.blocks)) {

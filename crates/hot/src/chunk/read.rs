@@ -160,6 +160,11 @@ impl Chunk {
         visible
     }
 
+    /// How many rows are there, whoever has written them.
+    pub(crate) fn newest_count(&self) -> usize {
+        self.present.count_ones()
+    }
+
     /// How many rows the view sees.
     pub(crate) fn count(&self, view: View<'_>) -> usize {
         let mut count = self.present.count_ones();

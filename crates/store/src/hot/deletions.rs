@@ -151,6 +151,6 @@ impl Deletions {
     pub(super) fn sweep(&self) {
         self.rows.prune();
         self.rows.release_empty();
-        self.index.sweep();
+        self.index.sweep_if_worthwhile();
     }
 }

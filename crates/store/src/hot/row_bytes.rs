@@ -15,6 +15,7 @@ pub(crate) const HOT_FIXED: u8 = 1;
 pub(crate) const HOT_BYTES: u8 = 18;
 
 /// The bytes of a row.
+#[cfg(test)]
 pub(crate) fn encode_row<'c>(cells: impl Iterator<Item = Cell<'c>>) -> Vec<u8> {
     let mut row = Writer::default();
     push_row(&mut row, cells);

@@ -78,9 +78,9 @@ impl Indexes {
     }
 
     pub(super) fn sweep(&self) {
-        self.keys.iter().for_each(KeyIndex::sweep);
+        self.keys.iter().for_each(KeyIndex::sweep_if_worthwhile);
         let others = self.others().clone();
-        others.iter().for_each(|index| index.sweep());
+        others.iter().for_each(|index| index.sweep_if_worthwhile());
     }
 }
 

@@ -6,13 +6,14 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
-use forebay_base::{SegmentId, TableId};
+use forebay_base::{Result, SegmentId, TableId};
 use forebay_hot::{HotTable, Row, RowId, Snapshot, TransactionId, View};
 
 use super::image::Images;
-use super::row_bytes::encode_row;
+use super::row_bytes::push_row;
 use super::rows::DeletedBySegment;
 use super::{Deletions, HotRowId, HotRows, KnownTables};
+use crate::serial::Writer;
 use crate::table_snapshot::TableSnapshot;
 
 /// Versions of tables with hot rows lie above those that commits give to tables: nobody takes one for the other. Behind this bit is
@@ -115,11 +116,46 @@ impl HotView {
         self.tables.get(&table)
     }
 
-    /// The bytes of a row; `None` where it does not see it.
-    pub(crate) fn bytes(&self, (table, row): HotRowId) -> Option<Vec<u8>> {
-        let (hot, mut values) = (self.hot_rows(table)?.table_of(row), Row::default());
+    /// Adds the bytes of a row; false where it does not see it.
+    pub(crate) fn push(&self, (table, row): HotRowId, out: &mut Writer) -> bool {
+        let (Some(known), Some(view)) = (self.hot_rows(table), self.view()) else { return false };
+        let (hot, mut values) = (known.table_of(row), Row::default());
         let columns: Vec<usize> = (0..hot.types().len()).collect();
-        hot.get_held(self.view()?, row, &columns, &mut values).then(|| encode_row(values.cells()))
+        let is_seen = hot.get_held(view, row, &columns, &mut values);
+        if is_seen {
+            push_row(out, values.cells());
+        }
+        is_seen
+    }
+
+    /// How many rows of these tables it sees, and deletions.
+    pub(crate) fn count(&self, is_one: impl Fn(TableId) -> bool) -> usize {
+        let Some(view) = self.view() else { return 0 };
+        self.tables_of(is_one).map(|(_, rows)| rows.count(view)).sum()
+    }
+
+    /// Calls `each` with every row of these tables that it sees, and every deletion, in the order of their numbers.
+    ///
+    /// # Errors
+    /// Those of `each`.
+    pub(crate) fn each(
+        &self,
+        is_one: impl Fn(TableId) -> bool,
+        mut each: impl FnMut(HotRowId) -> Result<()>,
+    ) -> Result<()> {
+        let Some(view) = self.view() else { return Ok(()) };
+        for (id, rows) in self.tables_of(is_one) {
+            for chunk in rows.chunks() {
+                let seen = rows.visible(view, chunk);
+                seen.ones().try_for_each(|position| each((id, RowId::new(chunk, position as u16))))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn tables_of(&self, is_one: impl Fn(TableId) -> bool) -> impl Iterator<Item = (TableId, &HotTable)> {
+        let tables = self.tables.iter().filter(move |(id, _)| is_one(**id));
+        tables.flat_map(|(id, known)| [&known.rows, known.deletions.rows()].map(|rows| (*id, rows)))
     }
 
     /// Rows of a table's segments that transactions have deleted one by one.

@@ -2,17 +2,22 @@
 //!
 //! Must not know: when a checkpoint is made, the redo log.
 
-use std::collections::BTreeSet;
-
 use forebay_base::{Context, Result, TableId};
 
-use super::{HotUpdate, Manifest};
+use super::Manifest;
 use crate::catalog::Catalog;
 use crate::head::FORMAT_VERSION;
-use crate::hot::HotRowId;
+use crate::hot::{HotRowId, HotView};
+use crate::hot_files::{self, HotFile, NewHotFile};
 use crate::outcome::Outcome;
 use crate::rows::{self, Rows};
 use crate::volume::Volume;
+
+/// All hot rows are written anew where the files say so much more than twice as much as there are rows.
+const SUPERSEDED_RECORDS: u64 = 1 << 16;
+
+/// And where there are so many files.
+const MOST_HOT_FILES: usize = 64;
 
 /// The manifest's file, and what it has.
 #[derive(Debug)]
@@ -27,8 +32,9 @@ pub(crate) struct ManifestContent {
     pub(crate) rows: Rows,
     /// The format that the rows are of.
     pub(crate) version: u32,
-    /// Tables that it has hot rows of.
-    pub(crate) hot_tables: BTreeSet<TableId>,
+    pub(crate) hot_files: Vec<HotFile>,
+    /// Whether it has hot rows itself, as those of format 4 and before.
+    pub(crate) has_hot_rows: bool,
 }
 
 impl Checkpointed {
@@ -49,22 +55,61 @@ impl Checkpointed {
         changed: &[HotRowId],
         catalog: &Catalog,
     ) -> Result<()> {
-        let is_gone = |id: &TableId| !rows.contains_key(&rows::key(rows::ROW_TABLE, id.0));
-        let of_changed = changed.iter().map(|(table, _)| *table);
-        let (gone, tables): (BTreeSet<_>, BTreeSet<_>) =
-            of_changed.chain(self.content.hot_tables.iter().copied()).partition(is_gone);
-        let bytes = |row: HotRowId| catalog.hot.bytes(row);
-        let hot = HotUpdate { changed, bytes: &bytes, gone: gone.into_iter().collect() };
-        match self.manifest.commit(&self.content.rows, &rows, &hot) {
+        let hot_files = self.with_hot_rows(volume, &rows, changed, &catalog.hot)?;
+        let not_in = |files: &[HotFile], others: &[HotFile]| -> Vec<HotFile> {
+            files.iter().filter(|file| !others.contains(file)).copied().collect()
+        };
+        let (new, old) = (not_in(&hot_files, &self.content.hot_files), not_in(&self.content.hot_files, &hot_files));
+        match self.manifest.commit(&self.content.rows, &rows, &hot_files) {
             Outcome::Committed => {
-                self.content = ManifestContent { rows, version: FORMAT_VERSION, hot_tables: tables };
+                self.content = ManifestContent { rows, version: FORMAT_VERSION, hot_files, has_hot_rows: false };
+                old.iter().for_each(|file| hot_files::remove(volume, file));
                 Ok(())
             }
-            Outcome::Failed(error) => Err(error),
+            Outcome::Failed(error) => {
+                new.iter().for_each(|file| hot_files::remove(volume, file));
+                Err(error)
+            }
             Outcome::Unknown(error) => {
                 volume.fail(&error);
                 Err(error).context(|| "reopening the database shows what the manifest holds")
             }
         }
+    }
+
+    /// The files that have the hot rows of a view, of tables that are among `rows`; those that the manifest does not name yet are durable.
+    fn with_hot_rows(
+        &self,
+        volume: &Volume,
+        rows: &Rows,
+        changed: &[HotRowId],
+        view: &HotView,
+    ) -> Result<Vec<HotFile>> {
+        let ManifestContent { hot_files: known, has_hot_rows, .. } = &self.content;
+        let is_there = |id: TableId| rows.contains_key(&rows::key(rows::ROW_TABLE, id.0));
+        let (live, changes) = (view.count(is_there) as u64, changed.len() as u64);
+        let records = known.iter().map(|file| file.records).sum::<u64>();
+        let is_whole = *has_hot_rows
+            || live <= changes
+            || records + changes > 2 * live + SUPERSEDED_RECORDS
+            || known.len() >= MOST_HOT_FILES;
+        if is_whole && live == 0 {
+            return Ok(Vec::new());
+        }
+        if !is_whole && changes == 0 {
+            return Ok(known.clone());
+        }
+        let number = known.iter().map(|file| file.number).max().unwrap_or_default() + 1;
+        let mut file = NewHotFile::create(volume, number)?;
+        let written = match is_whole {
+            true => view.each(is_there, |id| file.row(id, |out| view.push(id, out))),
+            false => changed.iter().try_for_each(|id| file.row(*id, |out| view.push(*id, out))),
+        };
+        if let Err(error) = written {
+            file.remove();
+            return Err(error);
+        }
+        let new = file.finish()?;
+        Ok(if is_whole { vec![new] } else { known.iter().copied().chain([new]).collect() })
     }
 }

@@ -11,6 +11,7 @@ use super::{LOCK_PATH, OpenMode};
 use crate::catalog::{Catalog, DEFAULT_SCHEMA, Objects, Schema, fold};
 use crate::data_directories::{DataDirectories, MARKER_PATH};
 use crate::head::{HEAD_DRAFT_PATH, HEAD_PATH, Head};
+use crate::hot_files::is_hot_file;
 use crate::manifest::{self, MANIFEST_PATH, Manifest};
 use crate::record_log::{LOG_OLD_PATH, LOG_PATH};
 use crate::redo_log::is_redo_log;
@@ -42,10 +43,11 @@ pub(super) fn check_directory(disk: &dyn Disk, mode: OpenMode) -> Result<()> {
         let message = format!("{place} is a data directory of a database, not a database: it has a file {MARKER_PATH}");
         return Err(Error::input(message).hint("Name the directory of the database itself"));
     }
-    let has_log = names.iter().any(|name| is_redo_log(name));
+    let is_of_commits = |name: &&String| is_redo_log(name) || is_hot_file(name);
+    let has_commits = names.iter().any(|name| is_of_commits(&name));
     if let Some(foreign) = names
         .iter()
-        .filter(|name| !is_redo_log(name))
+        .filter(|name| !is_of_commits(name))
         .find(|name| !ours.iter().chain(&side_files).any(|known| known == name))
     {
         let message = format!("{place} is not a Forebay database: it has no file {HEAD_PATH}, but it has {foreign}");
@@ -53,7 +55,7 @@ pub(super) fn check_directory(disk: &dyn Disk, mode: OpenMode) -> Result<()> {
     }
     // A database is made HEAD last. Without HEAD there is nothing to lose, unless HEAD itself was lost.
     let has_segments = has(&segments) && !disk.list(SEGMENTS_DIRECTORY)?.is_empty();
-    if has_segments || has_log || (has(MANIFEST_PATH) && has_history(disk)?) {
+    if has_segments || has_commits || (has(MANIFEST_PATH) && has_history(disk)?) {
         let message = format!("the file {HEAD_PATH} of database {place} is missing");
         return Err(Error::corrupt(message).hint("Restore it from a backup of the directory"));
     }

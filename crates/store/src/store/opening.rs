@@ -17,6 +17,7 @@ use crate::commit_log::{Line, Written};
 use crate::data_directories::{DataDirectories, lock_home};
 use crate::head::{FORMAT_VERSION, HEAD_PATH, Head};
 use crate::hot::HotTables;
+use crate::hot_files::remove_others;
 use crate::leftovers::remove_leftovers;
 use crate::log_limits::LogLimits;
 use crate::maintenance::Maintenance;
@@ -88,6 +89,7 @@ fn begun(
     hot.publish(&mut catalog, &Catalog::default(), true);
     if mode == OpenMode::ReadWrite {
         volume.directories().try_for_each(|(id, disk)| remove_leftovers(&**disk, id, &catalog))?;
+        remove_others(&*volume.disk, &in_manifest.hot_files)?;
         logs.iter().try_for_each(|log| log.make_durable(&*volume.disk))?;
     }
     let catalog = Arc::new(catalog);

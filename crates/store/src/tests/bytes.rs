@@ -39,6 +39,11 @@ fn the_format_document_has_these_constants() {
         ("ROW_DELETED", u64::from(rows::ROW_DELETED)),
         ("ROW_HOT", u64::from(rows::ROW_HOT)),
         ("HOT_KEY_BYTES", manifest::HOT_KEY_BYTES as u64),
+        ("ROW_HOT_FILES", u64::from(rows::ROW_HOT_FILES)),
+        ("HOT_FILE_VERSION", u64::from(hot_files::HOT_FILE_VERSION)),
+        ("HOT_FILE_HEADER_BYTES", hot_files::HOT_FILE_HEADER_BYTES as u64),
+        ("HOT_BATCH_BYTES", hot_files::HOT_BATCH_BYTES as u64),
+        ("HOT_ROW_GONE", u64::from(hot_files::HOT_ROW_GONE)),
         ("HOT_NULL", u64::from(crate::hot::HOT_NULL)),
         ("HOT_FIXED", u64::from(crate::hot::HOT_FIXED)),
         ("HOT_BYTES", u64::from(crate::hot::HOT_BYTES)),
@@ -99,6 +104,7 @@ fn the_format_document_has_these_constants() {
         &record_log::LOG_MAGIC,
         &side_file::PLAN_MAGIC,
         &redo_log::REDO_MAGIC,
+        &hot_files::HOT_FILE_MAGIC,
     ]) {
         let magic = format!("the characters `{}`", std::str::from_utf8(magic).expect("letters"));
         assert!(text.contains(&magic), "docs/format.md lacks {magic}");

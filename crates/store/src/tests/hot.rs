@@ -148,7 +148,7 @@ fn hot_rows_of_a_dropped_table_are_gone() {
     let killed = copied(&*disk);
     drop(store);
     for disk in [&disk, &killed] {
-        let hot = |disk: &Arc<dyn Disk>| manifest::load(&**disk).expect("the manifest").hot.len();
+        let hot = |disk: &Arc<dyn Disk>| recovery::load(&**disk).expect("the manifest").hot_rows.len();
         let store = Store::open(Arc::clone(disk), OpenMode::ReadWrite, "test").expect("it opens");
         let other = change(&store, |t| t.create_table(table("t"))).expect("another one");
         assert_eq!((seen(&store, id), seen(&store, other)), (vec![], vec![]));

@@ -63,8 +63,7 @@ fn changes_of_rows_that_are_missing_are_damage() {
     let killed = copied(&*disk);
     // The manifest of before the row, with the commit number of after: as if redb had lost it.
     let found = manifest::load(&*killed).expect("the manifest");
-    let without = manifest::HotUpdate { changed: &[(id, row)], bytes: &|_| None, gone: Vec::new() };
-    let outcome = manifest::Manifest::new(Arc::clone(&killed)).commit(&found.rows, &found.rows, &without);
+    let outcome = manifest::Manifest::new(Arc::clone(&killed)).commit(&found.rows, &found.rows, &[]);
     assert!(matches!(outcome, outcome::Outcome::Committed));
     let error = Store::open(killed, OpenMode::ReadWrite, "test").expect_err("a row is missing");
     assert_eq!(error.kind(), ErrorKind::Corrupt);

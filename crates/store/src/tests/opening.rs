@@ -140,7 +140,7 @@ fn version_3_is_read_and_upgraded_by_a_commit() {
     let mut payload = now[&root][..now[&root].len() - 4].to_vec();
     payload[..4].copy_from_slice(&3_u32.to_le_bytes());
     rows::seal_again(&mut older, root, payload);
-    let written = manifest::Manifest::new(Arc::new(disk.clone())).commit(&now, &older, &manifest::HotUpdate::NOTHING);
+    let written = manifest::Manifest::new(Arc::new(disk.clone())).commit(&now, &older, &[]);
     assert!(matches!(written, outcome::Outcome::Committed));
     set_head_version(&disk, 3);
     let rows_of = |store: &Store| {
