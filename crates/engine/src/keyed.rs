@@ -6,14 +6,15 @@
 //!
 //! Invariant: rows that are deleted in the snapshot are not found. Must not know: hot rows, what keys are for.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
-use forebay_base::{ColumnId, Context, Error, PhysicalType, Result, SegmentId, Value};
-use forebay_block::{Access, BlockSet, EncodedBlock, InflatedChunk, ValueRef, Values, Zone};
+use forebay_base::{ColumnId, Context, Error, PhysicalType, Result, SegmentId};
+use forebay_block::{Access, BlockSet, EncodedBlock, InflatedChunk, ValueRef, Values};
 use forebay_store::{Cell, HotRow, Segment, TableSnapshot, push_key};
 
 use crate::chunks::{Costs, Place, WantedChunk};
 use crate::kept_keys::BlockKeys;
+use crate::key_zones::{KeyZones, KnownZones, Wanted, ZonedBlock};
 use crate::read_ahead::ReadAhead;
 use crate::{Engine, Metrics, ScanSettings};
 
@@ -28,13 +29,14 @@ const KEY_BYTES: usize = 9;
 pub struct KeyColumns {
     positions: Vec<usize>,
     ids: Arc<[ColumnId]>,
+    zones: Arc<KnownZones>,
 }
 
 impl KeyColumns {
     /// The columns at these positions of a table.
     pub fn of(table: &TableSnapshot, positions: Vec<usize>) -> Self {
         let ids = positions.iter().map(|position| table.columns[*position].id).collect();
-        Self { positions, ids }
+        Self { positions, ids, zones: Arc::default() }
     }
 
     /// Their positions in the table.
@@ -47,13 +49,13 @@ impl KeyColumns {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SegmentRow {
     /// Number of the segment in the table.
-    segment: usize,
+    pub(crate) segment: usize,
     /// Row group, and block in that.
-    group: usize,
-    block: usize,
+    pub(crate) group: usize,
+    pub(crate) block: usize,
     /// Number of the block in the segment.
-    number: u32,
-    row: u16,
+    pub(crate) number: u32,
+    pub(crate) row: u16,
 }
 
 impl SegmentRow {
@@ -86,21 +88,51 @@ pub struct WantedRows<'w> {
     pub is_there: &'w dyn Fn(&SegmentRow) -> bool,
 }
 
+/// Rows that were found, in the order of their keys.
+#[derive(Debug, Default)]
+pub struct FoundRows {
+    /// Each with its place among the keys of its block.
+    rows: Vec<(SegmentRow, Arc<BlockKeys>, usize)>,
+}
+
+impl FoundRows {
+    /// Whether none was found.
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// The rows.
+    pub fn rows(&self) -> impl Iterator<Item = SegmentRow> {
+        self.rows.iter().map(|(row, _, _)| *row)
+    }
+
+    /// The rows, each with the bytes of its key.
+    pub fn with_keys(&self) -> impl Iterator<Item = (Vec<u8>, SegmentRow)> {
+        self.rows.iter().map(|(row, keys, place)| (keys.key(*place), *row))
+    }
+}
+
 /// Rows of a table's segments whose keys lie from `low` on and below `high` (`forebay_store::push_key`), in the order of the
-/// keys, with these. All of the keys begin with `values`, which zones are asked for.
+/// keys. All of the keys begin with `values`, which zones are asked for.
 ///
 /// # Errors
 /// Those of reading; `Unsupported` where more blocks may have some than are looked at.
 pub fn rows_between(
     engine: &Engine,
-    table: &TableSnapshot,
+    table: &Arc<TableSnapshot>,
     key: &KeyColumns,
     values: &[Cell<'_>],
     (low, high): (&[u8], Option<&[u8]>),
     wanted: WantedRows<'_>,
-) -> Result<Vec<(Vec<u8>, SegmentRow)>> {
+) -> Result<FoundRows> {
     let WantedRows { most, next, most_blocks, is_there } = wanted;
-    let (blocks, rows) = blocks_with(table, key, values, next)?;
+    let zones = key.zones.get(table, || KeyZones::of(table, &key.positions, &key.ids))?;
+    let bounds = values.iter().map(|value| (Some(*value), Some(*value))).chain([next]);
+    let physical = |position: &usize| table.columns[*position].logical.physical();
+    let bounds = key.positions.iter().zip(bounds).map(|(position, bounds)| Wanted::of(bounds, physical(position)));
+    let bounds: Vec<Option<Wanted>> = bounds.collect();
+    let blocks = zones.blocks_with(table, &bounds)?;
+    let rows: usize = blocks.iter().map(|block| block.rows as usize).sum();
     let key_bytes = rows * (KEY_BYTES * key.positions.len() + size_of::<u32>() + size_of::<u16>());
     let is_too_much = key_bytes > engine.cache().budget_bytes() / KEPT_PART / 2;
     if most_blocks < usize::MAX && blocks.len() > 1 && (blocks.len() > most_blocks || is_too_much) {
@@ -110,56 +142,25 @@ pub fn rows_between(
             table.full_name()
         )));
     }
-    let mut found = Vec::new();
-    for at in blocks {
-        let keys = keys_of(engine, table, key, at)?;
+    let mut found = FoundRows::default();
+    let mut blocks_with_rows = 0;
+    for block in blocks {
+        let at = block.first;
+        let keys = keys_of(engine, table, key, block)?;
         let deleted = table.segments[at.segment].deleted().of_block(at.number);
         let is_marked = |row: u16| deleted.is_some_and(|deleted| deleted.contains(usize::from(row)));
         let rows = keys.between(low, high).filter(|place| !is_marked(keys.row(*place)));
-        let rows = rows.map(|place| (place, SegmentRow { row: keys.row(place), ..at }));
-        let rows = rows.filter(|(_, row)| is_there(row)).take(most);
-        found.extend(rows.map(|(place, row)| (keys.key(place).to_vec(), row)));
+        let rows = rows.map(|place| (SegmentRow { row: keys.row(place), ..at }, place));
+        let rows = rows.filter(|(row, _)| is_there(row)).take(most);
+        let before = found.rows.len();
+        found.rows.extend(rows.map(|(row, place)| (row, Arc::clone(&keys), place)));
+        blocks_with_rows += usize::from(found.rows.len() > before);
     }
-    found.sort_by(|(one, _), (other, _)| one.cmp(other));
-    found.truncate(most);
+    if blocks_with_rows > 1 {
+        found.rows.sort_by(|(_, one, at), (_, other, other_at)| one.order(*at, other, *other_at));
+        found.rows.truncate(most);
+    }
     Ok(found)
-}
-
-/// The blocks that may have rows with these values of the first columns of a key and a value within `next` of the one behind, by their zones; and
-/// how many rows they have.
-fn blocks_with(
-    table: &TableSnapshot,
-    key: &KeyColumns,
-    values: &[Cell<'_>],
-    next: (Option<Cell<'_>>, Option<Cell<'_>>),
-) -> Result<(Vec<SegmentRow>, usize)> {
-    let bounds = values.iter().map(|value| (Some(*value), Some(*value))).chain([next]);
-    let columns = key.positions.iter().map(|position| &table.columns[*position]);
-    let bounds: Vec<(ColumnId, Wanted)> = columns
-        .zip(bounds)
-        .filter_map(|(column, bounds)| Some((column.id, Wanted::of(bounds, column.logical.physical())?)))
-        .collect();
-    let (mut blocks, mut rows, mut indexes) = (Vec::new(), 0, Vec::new());
-    for (number, segment) in table.segments.iter().enumerate() {
-        indexes.clear();
-        indexes.extend(bounds.iter().filter_map(|(id, wanted)| Some((segment.column_index(*id)?, wanted))));
-        let mut first_block = 0;
-        for (group, layout) in segment.groups()?.iter().enumerate() {
-            for (block, block_rows) in layout.block_rows.iter().enumerate() {
-                let may_have = |(index, wanted): &(usize, &Wanted)| {
-                    let zone: &Zone = &layout.columns[*index].zones[block];
-                    wanted.may_be_in(zone)
-                };
-                if indexes.iter().all(may_have) {
-                    rows += *block_rows as usize;
-                    let in_segment = first_block + block as u32;
-                    blocks.push(SegmentRow { segment: number, group, block, number: in_segment, row: 0 });
-                }
-            }
-            first_block += layout.block_rows.len() as u32;
-        }
-    }
-    Ok((blocks, rows))
 }
 
 /// Adds the values of these columns of a row to `out`.
@@ -225,12 +226,28 @@ pub fn each_row(
     Ok(())
 }
 
-/// The sorted keys of a row's block.
-fn keys_of(engine: &Engine, table: &TableSnapshot, key: &KeyColumns, at: SegmentRow) -> Result<Arc<BlockKeys>> {
-    let of = (table.segments[at.segment].id(), at.number, Arc::clone(&key.ids));
-    if let Some(kept) = engine.kept_keys().find(&of) {
-        return Ok(kept);
+/// The sorted keys of a block.
+fn keys_of(engine: &Engine, table: &TableSnapshot, key: &KeyColumns, block: &ZonedBlock) -> Result<Arc<BlockKeys>> {
+    let known = || block.keys.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(keys) = known().upgrade() {
+        engine.kept_keys().used(&keys);
+        return Ok(keys);
     }
+    let of = (table.segments[block.first.segment].id(), block.first.number, Arc::clone(&key.ids));
+    let keys = match engine.kept_keys().find(&of) {
+        Some(kept) => kept,
+        None => {
+            let keys = Arc::new(read_keys(engine, table, key, block.first)?);
+            engine.kept_keys().keep(of, &keys, engine.cache().budget_bytes() / KEPT_PART);
+            keys
+        }
+    };
+    *known() = Arc::downgrade(&keys);
+    Ok(keys)
+}
+
+/// The same, read and sorted.
+fn read_keys(engine: &Engine, table: &TableSnapshot, key: &KeyColumns, at: SegmentRow) -> Result<BlockKeys> {
     let rows = table.segments[at.segment].groups()?[at.group].block_rows[at.block] as usize;
     let mut keys = BlockKeys::with_capacity(rows);
     let physical = |column: usize| table.columns[column].logical.physical();
@@ -249,9 +266,7 @@ fn keys_of(engine: &Engine, table: &TableSnapshot, key: &KeyColumns, at: Segment
         }
         keys.push(&own, row as u16)?;
     }
-    let keys = Arc::new(keys.sorted());
-    engine.kept_keys().keep(of, &keys, engine.cache().budget_bytes() / KEPT_PART);
-    Ok(keys)
+    Ok(keys.sorted())
 }
 
 /// The inflated chunk of a column that has a row, and which of its blocks; `None` where the segment is older than the column.
@@ -344,39 +359,4 @@ fn integer<'c>(int: i128, physical: PhysicalType) -> Cell<'c> {
     let bits = 8 * physical.width().unwrap_or(16) as u32;
     let mask = if bits == u128::BITS { u128::MAX } else { (1 << bits) - 1 };
     Cell::Fixed(int as u128 & mask)
-}
-
-/// What is wanted of a column's values.
-enum Wanted {
-    Null,
-    /// From the first value on up to the second.
-    Between(Option<Value>, Option<Value>),
-}
-
-impl Wanted {
-    /// Values within these bounds, which both belong to them; NULL as both stands for NULL. `None` where there are no bounds.
-    fn of((low, high): (Option<Cell<'_>>, Option<Cell<'_>>), physical: PhysicalType) -> Option<Self> {
-        if low == Some(Cell::Null) {
-            return Some(Self::Null);
-        }
-        let value = |bound: Option<Cell<'_>>| bound.and_then(|cell| cell.value(physical));
-        (low.is_some() || high.is_some()).then(|| Self::Between(value(low), value(high)))
-    }
-
-    /// Whether a block may have such a value.
-    fn may_be_in(&self, zone: &Zone) -> bool {
-        let is_before = |one: &Value, other: &Value| match (one, other) {
-            (Value::Int(one), Value::Int(other)) => one < other,
-            (Value::Bytes(one), Value::Bytes(other)) => one < other,
-            // Floats have an order of their own.
-            _ => false,
-        };
-        let (low, high) = match self {
-            Self::Null => return zone.null_count > 0,
-            Self::Between(low, high) => (low.as_ref(), high.as_ref()),
-        };
-        let is_below = high.is_some_and(|high| zone.min.as_ref().is_some_and(|min| is_before(high, min)));
-        let is_above = low.is_some_and(|low| zone.max.as_ref().is_some_and(|max| is_before(max, low)));
-        zone.null_count < zone.rows && !is_below && !is_above
-    }
 }

@@ -24,6 +24,7 @@ pub mod follow;
 pub mod goal;
 pub mod inspect;
 mod kept_keys;
+mod key_zones;
 pub mod keyed;
 pub mod load;
 pub mod memory;

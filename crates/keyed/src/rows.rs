@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use forebay_base::{Error, ErrorKind, Result, limits};
 use forebay_engine::Engine;
-use forebay_engine::keyed::{self, KeyColumns, SegmentRow, WantedRows};
+use forebay_engine::keyed::{self, FoundRows, KeyColumns, SegmentRow, WantedRows};
 use forebay_store::{
     Cell, HotChange, HotRow, RowId, TableSnapshot, Transaction, end_of_prefix, place_of_chunk, push_key,
 };
@@ -94,7 +94,7 @@ impl<'t> KeyedRows<'t> {
         }
         let (low, high) = Self::keys_with(table, columns, values)?;
         let found = self.stored(table, columns, (values, (None, None)), (&low, high.as_deref()), 1)?;
-        Ok(found.first().map(|(_, row)| KeyedRow::Stored(*row)))
+        Ok(found.rows().next().map(KeyedRow::Stored))
     }
 
     /// At most `most` rows whose values of these columns lie within a range, in the order of the values. `begin` says what it is about their first columns.
@@ -121,13 +121,13 @@ impl<'t> KeyedRows<'t> {
             })?;
         }
         if hot.is_empty() {
-            return Ok(stored.into_iter().map(|(_, row)| KeyedRow::Stored(row)).collect());
+            return Ok(stored.rows().map(KeyedRow::Stored).collect());
         }
         if stored.is_empty() {
             return Ok(hot.into_iter().map(KeyedRow::Hot).collect());
         }
         let mut all: Vec<(Vec<u8>, KeyedRow)> =
-            stored.into_iter().map(|(key, row)| (key, KeyedRow::Stored(row))).collect();
+            stored.with_keys().map(|(key, row)| (key, KeyedRow::Stored(row))).collect();
         let mut row = HotRow::default();
         for id in hot {
             self.read(table, KeyedRow::Hot(id), columns.positions(), &mut row)?;
@@ -248,7 +248,7 @@ impl<'t> KeyedRows<'t> {
         }
     }
 
-    /// Rows of segments within a range, with the bytes of their keys.
+    /// Rows of segments within a range.
     fn stored(
         &mut self,
         table: &KeyedTable,
@@ -256,10 +256,10 @@ impl<'t> KeyedRows<'t> {
         (values, next): Beginning<'_>,
         range: (&[u8], Option<&[u8]>),
         most: usize,
-    ) -> Result<Vec<(Vec<u8>, SegmentRow)>> {
+    ) -> Result<FoundRows> {
         let segments = Arc::clone(self.segments(table)?);
         if segments.segments.is_empty() {
-            return Ok(Vec::new());
+            return Ok(FoundRows::default());
         }
         let is_deleted = self.transaction.deleted_one_by_one(table.id)?;
         let is_there = |row: &SegmentRow| {
