@@ -2,13 +2,13 @@
 //!
 //! Invariant: a hot row that gets other values stays where it is. Must not know: plans.
 
-use forebay_base::{Result, TableId};
+use forebay_base::{Result, TableId, limits};
 use forebay_engine::Engine;
 use forebay_engine::keyed::each_row;
 use forebay_store::{Cell, Deleted, HotChange, HotRow, RowId, TableSnapshot, Transaction};
 
-/// Rows that become hot rows at most: segments take more of them faster.
-pub const MOST_HOT_ROWS: u64 = 4_096;
+/// Rows that become hot rows at most, as many as a small segment has: segments take more of them faster.
+pub const MOST_HOT_ROWS: u64 = limits::SMALL_SEGMENT_ROWS;
 
 /// Adds rows to a table: those of `new`, which is the table with other segments.
 ///

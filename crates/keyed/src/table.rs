@@ -28,6 +28,8 @@ struct Shared {
     indexes: Vec<(String, KeyColumns)>,
     /// Why its rows are not written by key.
     obstacle: Option<&'static str>,
+    /// Whether its rows are not hot whoever writes them.
+    is_never_hot: bool,
 }
 
 impl KeyedTable {
@@ -53,7 +55,8 @@ impl KeyedTable {
             keys,
             primary,
             indexes: indexes.collect(),
-            obstacle: obstacle(table, catalog),
+            obstacle: obstacle_to_hot_rows(table).or_else(|| obstacle_to_keys(table, catalog)),
+            is_never_hot: obstacle_to_hot_rows(table).is_some(),
         };
         Self { id: table.id, shared: Arc::new(shared) }
     }
@@ -64,6 +67,11 @@ impl KeyedTable {
     /// `Unsupported`.
     pub fn check_written(&self) -> Result<()> {
         self.shared.obstacle.map_or(Ok(()), |why| Err(self.unsupported(why)))
+    }
+
+    /// Whether rows that a plan has computed, and checked, may become hot rows of it.
+    pub fn takes_rows_of_plans(&self) -> bool {
+        !self.shared.is_never_hot
     }
 
     pub(crate) fn unsupported(&self, why: &str) -> Error {
@@ -163,14 +171,16 @@ impl KeyedTable {
     }
 }
 
-/// Why rows of a table are not written by key.
-fn obstacle(table: &TableSnapshot, catalog: &Catalog) -> Option<&'static str> {
+/// Why rows of a table are never hot: what has to be so of them is not looked at where they are written.
+fn obstacle_to_hot_rows(table: &TableSnapshot) -> Option<&'static str> {
     if !table.projections.is_empty() {
         return Some("it has projections");
     }
-    if indexes(table).any(|index| index.is_unique) {
-        return Some("it has a unique index");
-    }
+    indexes(table).any(|index| index.is_unique).then_some("it has a unique index")
+}
+
+/// Why rows of a table are not written by key: a plan computes or checks something.
+fn obstacle_to_keys(table: &TableSnapshot, catalog: &Catalog) -> Option<&'static str> {
     if table.columns.iter().any(|column| generated_from(table, column).is_some()) {
         return Some("it has a generated column");
     }

@@ -54,7 +54,7 @@ impl Run<'_> {
         if !is_little
             || access != PointAccess::On
             || is_in_order
-            || KeyedTable::of(table, catalog).check_written().is_err()
+            || !KeyedTable::of(table, catalog).takes_rows_of_plans()
         {
             return self.publish(table, segments);
         }

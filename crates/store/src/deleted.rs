@@ -52,7 +52,14 @@ impl RowBits {
 
     /// The rows, ascending.
     pub fn rows(&self) -> impl Iterator<Item = u32> {
-        (0..limits::BLOCK_ROWS as u32).filter(|row| self.contains(*row as usize))
+        (0_u32..).step_by(u64::BITS as usize).zip(&self.words).flat_map(|(first, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                let bit = (left != 0).then(|| left.trailing_zeros())?;
+                left &= left - 1;
+                Some(first + bit)
+            })
+        })
     }
 
     fn of(words: Vec<u64>) -> Option<Self> {

@@ -101,7 +101,7 @@ impl TableSnapshot {
         let kept = &self.facts(column).bounds;
         if kept.get().is_none() {
             // Who finds the same at the same time keeps one of both.
-            let _ = kept.set(self.find_bounds(column)?);
+            let _ = kept.set(self.find_bounds(column, |_| true)?);
         }
         Ok(kept.get().and_then(Option::as_ref))
     }
@@ -109,6 +109,15 @@ impl TableSnapshot {
     /// As [`TableSnapshot::read_bounds`]; `None` too where a footer cannot be read: who scans the table is told.
     pub fn bounds(&self, column: usize) -> Option<&ColumnBounds> {
         self.read_bounds(column).ok().flatten()
+    }
+
+    /// About NULLs and bounds of a column: those of its segments in files where it has some, for whoever does not need to know about hot rows as well, all
+    /// of whose values have to be encoded for that.
+    pub fn bounds_about(&self, column: usize) -> Option<Cow<'_, ColumnBounds>> {
+        let is_file = |segment: &Segment| !segment.is_hot();
+        let is_known = self.facts(column).bounds.get().is_some() || self.table.segments.iter().all(|own| is_file(own));
+        let of_files = if is_known { None } else { self.find_bounds(column, is_file).ok().flatten() };
+        of_files.map(Cow::Owned).or_else(|| self.bounds(column).map(Cow::Borrowed))
     }
 
     /// Least and greatest integer of a column; `None` where it has none or they are not known.
@@ -287,20 +296,22 @@ impl TableSnapshot {
         earlier.columns.iter().find(|facts| facts.id == id).map(|facts| (facts, earlier.segments))
     }
 
-    fn find_bounds(&self, column: usize) -> Result<Option<ColumnBounds>> {
+    /// Those of the segments for which `counts` holds.
+    fn find_bounds(&self, column: usize, counts: impl Fn(&Segment) -> bool) -> Result<Option<ColumnBounds>> {
         if self.table.columns[column].id == ColumnId::PLACES {
             let rows = self.rows();
             return Ok((rows > 0).then_some(ColumnBounds { rows, nulls: 0, min: None, max: None }));
         }
-        let before =
-            self.known_before(column).and_then(|(facts, segments)| Some((facts.bounds.get()?.clone(), segments)));
+        let all_count = |segments: &usize| self.table.segments[..*segments].iter().all(|own| counts(own));
+        let before = self.known_before(column).filter(|(_, segments)| all_count(segments));
+        let before = before.and_then(|(facts, segments)| Some((facts.bounds.get()?.clone(), segments)));
         let (mut whole, merged) = before.unwrap_or((None, 0));
         let definition = &self.table.columns[column];
         let mut add = |bounds: ColumnBounds| match &mut whole {
             None => whole = Some(bounds),
             Some(whole) => whole.add(&bounds),
         };
-        for segment in &self.table.segments[merged..] {
+        for segment in self.table.segments[merged..].iter().filter(|own| counts(own)) {
             let Some(index) = segment.column_index(definition.id) else {
                 add(ColumnBounds::of_missing(segment.stored_rows(), definition.missing.as_ref()));
                 continue;

@@ -1,11 +1,12 @@
 //! What DataFusion's optimizer may know of a scan: row counts, and min and max of columns from the zones of blocks.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use datafusion::common::stats::Precision;
 use datafusion::common::{ColumnStatistics, ScalarValue, Statistics};
 use datafusion::physical_expr::PhysicalExpr;
-use forebay_base::{LogicalType, TimeUnit, Value};
+use forebay_base::{LogicalType, PhysicalType, TimeUnit, Value};
 use forebay_pipeline::Predicate;
 use forebay_store::{ColumnBounds, Distribution, TableSnapshot};
 
@@ -32,12 +33,21 @@ pub fn of_scan(table: &TableSnapshot, projection: &[usize], predicates: &[Arc<dy
         selectivity *= test_selectivity(&test.test, bounds, distribution, &types[test.column]);
     }
     let passing = ((rows as f64 * selectivity).ceil() as usize).min(rows);
+    let has_hot_rows = table.segments.iter().any(|segment| segment.is_hot());
+    let is_exact = exact && !table.has_deleted_rows();
     let mut row_bytes = 0;
     let column_statistics = projection
         .iter()
         .map(|&column| {
             row_bytes += types[column].physical().width().unwrap_or(16);
-            column_statistics(table.bounds(column), &types[column], exact && !table.has_deleted_rows())
+            if has_hot_rows && !has_exact_bounds(&types[column]) {
+                return without_bounds(table.columns[column].nullable, is_exact);
+            }
+            let bounds = match is_exact {
+                true => table.bounds(column).map(Cow::Borrowed),
+                false => table.bounds_about(column),
+            };
+            column_statistics(bounds.as_deref(), &types[column], is_exact)
         })
         .collect();
     let bytes = passing.saturating_mul(row_bytes);
@@ -60,6 +70,21 @@ fn column_statistics(bounds: Option<&ColumnBounds>, logical: &LogicalType, exact
     let min_value = bound(&bounds.min);
     let max_value = bound(&bounds.max);
     ColumnStatistics { null_count, min_value, max_value, ..ColumnStatistics::new_unknown() }
+}
+
+/// Of a column whose bounds would tell nothing: whoever asks for them of hot rows has all of their values encoded.
+fn without_bounds(is_nullable: bool, is_exact: bool) -> ColumnStatistics {
+    let null_count = match is_nullable {
+        false if is_exact => Precision::Exact(0),
+        false => Precision::Inexact(0),
+        true => Precision::Absent,
+    };
+    ColumnStatistics { null_count, ..ColumnStatistics::new_unknown() }
+}
+
+/// Whether columns of this type may have bounds that are values of them.
+fn has_exact_bounds(logical: &LogicalType) -> bool {
+    !matches!(logical.physical(), PhysicalType::Bytes | PhysicalType::F32 | PhysicalType::F64)
 }
 
 /// The stored value as a scalar; `None` for floats and strings, whose bounds are not exact.

@@ -3,10 +3,15 @@
 //! Tests on codes look at deleted rows like at others, which is quicker than going round them and can do no harm; nothing else sees
 //! them. Must not know: transactions, why rows were deleted.
 
+use std::ops::Range;
+
 use forebay_cpu::Selection;
 use forebay_store::RowBits;
 
 use super::MorselRows;
+
+/// Selected rows for each deleted one, from which on it pays to look for the deleted ones among them.
+const ROWS_A_RUN: usize = 8;
 
 impl MorselRows {
     /// Takes deleted rows out of those that were selected.
@@ -31,7 +36,10 @@ impl MorselRows {
 }
 
 fn left_of(selection: &Selection, gone: &RowBits) -> Selection {
-    let left: Vec<u16> = selection.rows().filter(|row| !gone.contains(*row)).map(|row| row as u16).collect();
+    let left = match selection {
+        Selection::Rows(rows) => left_of_range(rows, gone),
+        Selection::Positions(positions) => left_of_positions(positions, gone),
+    };
     match (left.first(), left.last()) {
         (None, _) | (_, None) => Selection::Rows(0..0),
         (Some(first), Some(last)) if usize::from(last - first) + 1 == left.len() => {
@@ -41,11 +49,62 @@ fn left_of(selection: &Selection, gone: &RowBits) -> Selection {
     }
 }
 
+fn left_of_range(rows: &Range<u32>, gone: &RowBits) -> Vec<u16> {
+    let mut left = Vec::with_capacity(rows.len());
+    let mut next = rows.start;
+    for row in gone.rows().filter(|row| rows.contains(row)) {
+        left.extend((next..row).map(|row| row as u16));
+        next = row + 1;
+    }
+    left.extend((next..rows.end).map(|row| row as u16));
+    left
+}
+
+fn left_of_positions(positions: &[u16], gone: &RowBits) -> Vec<u16> {
+    if (gone.count() as usize) * ROWS_A_RUN > positions.len() {
+        return positions.iter().filter(|row| !gone.contains(usize::from(**row))).copied().collect();
+    }
+    // What lies between two deleted rows is copied at once.
+    let mut left = Vec::with_capacity(positions.len());
+    let mut rest = positions;
+    for row in gone.rows().map(|row| row as u16) {
+        let Some(first) = rest.first().filter(|first| **first <= row) else { continue };
+        // No more positions than rows lie before it.
+        let most = (usize::from(row - first) + 1).min(rest.len());
+        let before = rest[..most].partition_point(|position| *position < row);
+        left.extend_from_slice(&rest[..before]);
+        rest = &rest[before + usize::from(rest.get(before) == Some(&row))..];
+    }
+    left.extend_from_slice(rest);
+    left
+}
+
 #[cfg(test)]
 mod tests {
     use forebay_store::DeletedRows;
+    use proptest::prelude::*;
 
     use super::*;
+
+    proptest! {
+        #[test]
+        fn rows_are_left_that_are_not_deleted(
+            selected in prop::collection::btree_set(0_u16..2000, 0..1500),
+            dense in any::<bool>(),
+            gone in prop::collection::btree_set(0_u16..2100, 1..300),
+        ) {
+            let positions: Vec<u16> = selected.iter().copied().collect();
+            let selection = match dense {
+                true => Selection::Rows(positions.first().map_or(0..0, |first| u32::from(*first)..2000)),
+                false => Selection::Positions(positions),
+            };
+            let deleted: DeletedRows = gone.iter().map(|row| (0, *row)).collect();
+            let bits = deleted.of_block(0).expect("one row or more");
+            prop_assert!(bits.rows().eq(gone.iter().map(|row| u32::from(*row))));
+            let expected: Vec<usize> = selection.rows().filter(|row| !gone.contains(&(*row as u16))).collect();
+            prop_assert_eq!(left_of(&selection, bits).rows().collect::<Vec<_>>(), expected);
+        }
+    }
 
     #[test]
     fn rows_next_to_each_other_stay_a_range() {

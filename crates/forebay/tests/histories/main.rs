@@ -19,6 +19,9 @@ use judge::Counts;
 use lists::{Form, Level};
 use sessions::{Plan, play};
 
+/// Histories of each of the six kinds in which the power fails: two thousand in all.
+const WITH_POWER_LOSSES: u64 = 340;
+
 /// How many histories of each kind there are, unless the environment says so.
 fn histories(usual: u64) -> u64 {
     std::env::var("FOREBAY_HISTORIES").ok().and_then(|count| count.parse().ok()).unwrap_or(usual)
@@ -56,7 +59,8 @@ fn anomalies(plan: Plan, model: &str, count: u64) -> (BTreeMap<String, usize>, C
 
 fn keep(level: Level, loses_power: bool) {
     for form in [Form::Hot, Form::Frozen, Form::Mixed] {
-        let (plan, count) = (Plan { level, form, loses_power }, histories(60));
+        let usual = if loses_power { WITH_POWER_LOSSES } else { 60 };
+        let (plan, count) = (Plan { level, form, loses_power }, histories(usual));
         let (found, counts) = anomalies(plan, level.model(), count);
         assert!(found.is_empty(), "{plan:?}: {found:?}");
         println!("{plan:?}: {count} histories, {counts:?}");
