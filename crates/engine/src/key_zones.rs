@@ -10,7 +10,7 @@ use forebay_block::Zone;
 use forebay_store::{Cell, TableSnapshot};
 
 use crate::kept_keys::BlockKeys;
-use crate::keyed::SegmentRow;
+use crate::segment_row::SegmentRow;
 
 /// The zones of a table at one snapshot, in the columns of a key.
 #[derive(Debug)]

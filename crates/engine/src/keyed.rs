@@ -8,7 +8,7 @@
 
 use std::sync::{Arc, PoisonError};
 
-use forebay_base::{ColumnId, Context, Error, PhysicalType, Result, SegmentId};
+use forebay_base::{ColumnId, Context, Error, PhysicalType, Result};
 use forebay_block::{Access, BlockSet, EncodedBlock, InflatedChunk, ValueRef, Values};
 use forebay_store::{Cell, HotRow, Segment, TableSnapshot, push_key};
 
@@ -16,6 +16,7 @@ use crate::chunks::{Costs, Place, WantedChunk};
 use crate::kept_keys::BlockKeys;
 use crate::key_zones::{KeyZones, KnownZones, Wanted, ZonedBlock};
 use crate::read_ahead::ReadAhead;
+pub use crate::segment_row::SegmentRow;
 use crate::{Engine, Metrics, ScanSettings};
 
 /// The part of the memory for chunks that keys of blocks may take beside it.
@@ -42,36 +43,6 @@ impl KeyColumns {
     /// Their positions in the table.
     pub fn positions(&self) -> &[usize] {
         &self.positions
-    }
-}
-
-/// A row of a segment.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct SegmentRow {
-    /// Number of the segment in the table.
-    pub(crate) segment: usize,
-    /// Row group, and block in that.
-    pub(crate) group: usize,
-    pub(crate) block: usize,
-    /// Number of the block in the segment.
-    pub(crate) number: u32,
-    pub(crate) row: u16,
-}
-
-impl SegmentRow {
-    /// The segment that it is of.
-    pub fn segment<'t>(&self, table: &'t TableSnapshot) -> &'t Segment {
-        &table.segments[self.segment]
-    }
-
-    /// The place of its segment in the table.
-    pub fn segment_place(&self, table: &TableSnapshot) -> u64 {
-        table.segments.place(self.segment)
-    }
-
-    /// Where it is: the segment, the number of the block in that, the row of the block.
-    pub fn place(&self, table: &TableSnapshot) -> (SegmentId, u32, u16) {
-        (table.segments[self.segment].id(), self.number, self.row)
     }
 }
 

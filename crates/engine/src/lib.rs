@@ -38,6 +38,7 @@ pub mod query_log;
 pub mod rates;
 mod read_ahead;
 pub mod run;
+mod segment_row;
 pub mod timeline;
 pub mod traffic;
 pub mod types;

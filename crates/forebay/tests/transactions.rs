@@ -652,11 +652,17 @@ fn transactions_that_write_different_keys_both_commit() {
 
 #[test]
 fn foreign_keys_lead_to_rows_whoever_commits_first() {
-    for is_large in [false, true] {
+    // What sessions add that find rows by key is hot.
+    for (is_large, is_hot) in [(false, false), (true, false), (false, true), (true, true)] {
         let rows = if is_large { 20_000 } else { 3 };
         let sessions = || {
             let database = database();
-            let (one, other) = (planned(&database), planned(&database));
+            let open = || {
+                let session = planned(&database);
+                ok(&session, if is_hot { "SET point_access = on" } else { "SELECT 1" });
+                session
+            };
+            let (one, other) = (open(), open());
             ok(&one, "CREATE TABLE p (k INTEGER PRIMARY KEY, s INTEGER); CREATE TABLE c (k INTEGER REFERENCES p (k))");
             ok(&one, &format!("INSERT INTO p SELECT i, 0 FROM range({rows}) r(i)"));
             (one, other)

@@ -87,18 +87,25 @@ impl Entries {
         self.by_key.get(key).map_or(&[], Rows::as_slice)
     }
 
-    fn set(&mut self, key: &[u8], rows: SmallVec<[RowId; 2]>) {
-        let before = match (self.by_key.get_mut(key), rows.is_empty()) {
-            (None, true) => 0,
-            (None, false) => {
-                self.rows += rows.len();
-                self.by_key.insert(key.into(), Rows::of(&rows));
-                return;
-            }
-            (Some(known), false) => std::mem::replace(known, Rows::of(&rows)).as_slice().len(),
-            (Some(_), true) => self.by_key.remove(key).map_or(0, |known| known.as_slice().len()),
+    /// Gives a key other rows than those that it has.
+    fn set(&mut self, key: &[u8], rows: &[RowId]) {
+        let before = match (self.by_key.get_mut(key), rows) {
+            (None, []) => return,
+            (None, _) => self.by_key.insert(key.into(), Rows::of(rows)),
+            (Some(_), []) => self.by_key.remove(key),
+            (Some(known), _) => Some(std::mem::replace(known, Rows::of(rows))),
         };
-        self.rows = self.rows + rows.len() - before;
+        self.rows = self.rows + rows.len() - before.map_or(0, |before| before.as_slice().len());
+    }
+
+    /// Gives a row to a key that has none; whether it had none.
+    fn begin(&mut self, key: &[u8], row: RowId) -> bool {
+        let is_new = !self.by_key.contains_key(key);
+        if is_new {
+            self.by_key.insert(key.into(), Rows::One(row));
+            self.rows += 1;
+        }
+        is_new
     }
 }
 
@@ -144,7 +151,10 @@ impl KeyIndex {
     /// is no entry.
     pub fn insert(&self, view: View<'_>, key: &[u8], row: RowId) -> Result<()> {
         let mut entries = self.write();
-        let mut kept = SmallVec::new();
+        if entries.begin(key, row) {
+            return Ok(());
+        }
+        let mut kept: SmallVec<[RowId; 2]> = SmallVec::new();
         for other in entries.get(key).iter().copied().filter(|other| *other != row) {
             if self.is_borne_out(key, other) {
                 if self.is_unique {
@@ -154,7 +164,7 @@ impl KeyIndex {
             }
         }
         kept.push(row);
-        entries.set(key, kept);
+        entries.set(key, &kept);
         Ok(())
     }
 
@@ -168,10 +178,9 @@ impl KeyIndex {
     /// The same as [`KeyIndex::insert`] without a look at other rows: of a table that is being filled, or where [`KeyIndex::check`] follows.
     pub fn add(&self, key: &[u8], row: RowId) {
         let mut entries = self.write();
-        let known = entries.get(key);
-        if !known.contains(&row) {
-            let rows = known.iter().copied().chain([row]).collect();
-            entries.set(key, rows);
+        if !entries.begin(key, row) && !entries.get(key).contains(&row) {
+            let rows = [entries.get(key), &[row]].concat();
+            entries.set(key, &rows);
         }
     }
 
@@ -306,7 +315,7 @@ impl KeyIndex {
             let rows = entries.get(key);
             let kept: SmallVec<[RowId; 2]> = rows.iter().copied().filter(|id| self.is_borne_out(key, *id)).collect();
             if kept.len() < rows.len() {
-                entries.set(key, kept);
+                entries.set(key, &kept);
             }
         }
     }

@@ -350,7 +350,7 @@ fn keep_older_programs_out(inner: &Inner) -> Result<()> {
     written.head.refresh()?;
     written.head.sync().inspect_err(|error| inner.volume.fail(error))?;
     let catalog = inner.catalog();
-    // It has no hot rows, of which older programs know nothing.
+    // Hot rows that the manifest has itself go to a file.
     checkpointed.replace(
         &inner.volume,
         rows::encode(&catalog, inner.next_file.load(Ordering::Relaxed)),

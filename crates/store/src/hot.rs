@@ -34,6 +34,7 @@ use forebay_base::{Context, Error, ErrorKind, PhysicalType, Result, TableId, lim
 use forebay_hot::{Cell, Commits, HotTable, KeyIndex, Row, RowId, Snapshot, View};
 
 use crate::catalog::{Catalog, Constraint, Table};
+pub(crate) use crate::hot_files::{FoundHotRows, HotRowId};
 use crate::segment_list::chunk_behind;
 use crate::table_snapshot::TableSnapshot;
 use crate::volume::{Volume, locked};
@@ -47,12 +48,6 @@ pub(crate) use row_bytes::with_columns;
 pub(crate) use row_bytes::{HOT_BYTES, HOT_FIXED, HOT_NULL};
 pub(crate) use rows::{HotRows, Indexes};
 pub(crate) use view::HotView;
-
-/// A hot row, by its table and its number.
-pub(crate) type HotRowId = (TableId, RowId);
-
-/// Hot rows as they are found when a database is opened (`row_bytes.rs`).
-pub(crate) type FoundHotRows = BTreeMap<HotRowId, Vec<u8>>;
 
 /// The hot rows of tables, by table.
 type KnownTables = BTreeMap<TableId, Arc<HotRows>>;

@@ -7,6 +7,7 @@
 //! Invariants: a file and its name are durable before a manifest names it, and nothing is written to it afterwards; no file goes before a
 //! manifest that does not name it is durable. Must not know: what rows mean, when a checkpoint is made.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_base::checksum::crc32c;
@@ -14,7 +15,6 @@ use forebay_base::{Context, Error, ErrorKind, Result, TableId};
 use forebay_disk::{Disk, DiskFile, OpenMode};
 use forebay_hot::RowId;
 
-use crate::hot::{FoundHotRows, HotRowId};
 use crate::serial::{Reader, Writer};
 use crate::volume::Volume;
 
@@ -35,6 +35,12 @@ const BATCH_BYTES: usize = 1 << 20;
 /// Beginning and end of the names of files.
 const NAME_PREFIX: &str = "hot-";
 const NAME_SUFFIX: &str = ".rows";
+
+/// A hot row, by its table and its number.
+pub(crate) type HotRowId = (TableId, RowId);
+
+/// Hot rows as they are found when a database is opened (`row_bytes.rs`).
+pub(crate) type FoundHotRows = BTreeMap<HotRowId, Vec<u8>>;
 
 /// A file that a manifest names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

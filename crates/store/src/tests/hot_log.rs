@@ -122,3 +122,120 @@ fn changed_columns_are_there_after_a_kill() {
     let store = Store::open(disk, OpenMode::ReadWrite, "test").expect("it opens");
     assert_eq!(values(&store, id), expected);
 }
+
+/// The manifest's file, as programs have written to it that had hot rows there.
+#[derive(Debug)]
+struct Backend(Arc<dyn forebay_disk::DiskFile>);
+
+impl redb::StorageBackend for Backend {
+    fn len(&self) -> std::io::Result<u64> {
+        self.0.len().map_err(std::io::Error::other)
+    }
+
+    fn read(&self, offset: u64, out: &mut [u8]) -> std::io::Result<()> {
+        self.0.read_at(offset, out).map_err(std::io::Error::other)
+    }
+
+    fn set_len(&self, bytes: u64) -> std::io::Result<()> {
+        self.0.set_len(bytes).map_err(std::io::Error::other)
+    }
+
+    fn sync_data(&self) -> std::io::Result<()> {
+        self.0.sync().map_err(std::io::Error::other)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> std::io::Result<()> {
+        self.0.write_at(offset, data).map_err(std::io::Error::other)
+    }
+}
+
+/// A copy of a database whose hot rows are in the manifest instead of files, as in format 4.
+fn with_hot_rows_in_manifest(disk: &dyn Disk) -> Arc<dyn Disk> {
+    let copy = copied(disk);
+    let found = recovery::load(&*copy).expect("sound");
+    let file = copy.open(manifest::MANIFEST_PATH, FileMode::Write).expect("the manifest");
+    let database = redb::Builder::new().create_with_backend(Backend(file)).expect("a redb file");
+    let transaction = database.begin_write().expect("a transaction");
+    let table = redb::TableDefinition::<&[u8], &[u8]>::new("manifest");
+    let mut rows = transaction.open_table(table).expect("the table");
+    rows.remove([rows::ROW_HOT_FILES].as_slice()).expect("removed");
+    for ((table, row), values) in &found.hot_rows {
+        let key = [&[rows::ROW_HOT][..], &table.0.to_be_bytes(), &row.0.to_be_bytes()].concat();
+        let crc = forebay_base::checksum::crc32c(&[&key[..], values].concat());
+        rows.insert(key.as_slice(), [&values[..], &crc.to_le_bytes()].concat().as_slice()).expect("added");
+    }
+    drop(rows);
+    transaction.commit().expect("committed");
+    drop(database);
+    let names = copy.list("").expect("listed");
+    names.iter().filter(|name| hot_files::is_hot_file(name)).for_each(|name| copy.remove(name).expect("removed"));
+    copy
+}
+
+/// Hot rows of format 4 are read, and the next checkpoint takes them out of the manifest.
+#[test]
+fn hot_rows_in_the_manifest_go_to_a_file() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let store = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "test").expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let add = |row: i64| change(&store, |t| t.insert_hot(id, &[Cell::i64(row), Cell::Bytes(b"text")])).expect("a row");
+    for row in 0..300 {
+        add(row);
+    }
+    store.checkpoint().expect("a checkpoint");
+    let older = with_hot_rows_in_manifest(&*disk);
+    assert_eq!(manifest::load(&*older).expect("sound").hot.len(), 300);
+    let expected = values(&store, id);
+    assert_eq!(expected.len(), 300);
+    for is_changed in [false, true] {
+        let older = copied(&*older);
+        let read_only = Store::open(Arc::clone(&older), OpenMode::ReadOnly, "test").expect("it opens");
+        assert_eq!(read_only.catalog().table_by_id(id).expect("there").rows(), 300);
+        drop(read_only);
+        let opened = Store::open(Arc::clone(&older), OpenMode::ReadWrite, "test").expect("it opens");
+        assert_eq!(values(&opened, id), expected);
+        let mut expected = expected.clone();
+        if is_changed {
+            change(&opened, |t| t.insert_hot(id, &[Cell::i64(300), Cell::Bytes(b"text")])).expect("a row");
+            expected.push((300, b"text".to_vec()));
+            opened.checkpoint().expect("a checkpoint");
+            let found = manifest::load(&*older).expect("sound");
+            assert_eq!((found.hot.len(), found.hot_files.len()), (0, 1));
+        }
+        let again = Store::open(copied(&*older), OpenMode::ReadWrite, "test").expect("it opens");
+        assert_eq!(values(&again, id), expected);
+    }
+}
+
+/// Checkpoints write what has changed, and now and then all; what is found is the same.
+#[test]
+fn files_of_hot_rows_stay_few() {
+    let disk: Arc<dyn Disk> = Arc::new(MemoryDisk::new());
+    let store = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "test").expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    let rows: Vec<RowId> = (0..200)
+        .map(|row| change(&store, |t| t.insert_hot(id, &[Cell::i64(row), Cell::Bytes(b"text")])).expect("a row"))
+        .collect();
+    let files = || manifest::load(&*disk).expect("sound").hot_files;
+    let mut most = 0;
+    for round in 0..150_i64 {
+        let row = rows[round as usize];
+        match round % 3 {
+            0 => change(&store, |t| t.delete_hot(id, row).map(drop)).expect("deleted"),
+            _ => change(&store, |t| t.update_hot(id, row, &[(0, Cell::i64(-round))]).map(drop)).expect("changed"),
+        }
+        store.checkpoint().expect("a checkpoint");
+        most = most.max(files().len());
+        let on_disk = disk.list("").expect("listed").iter().filter(|name| hot_files::is_hot_file(name)).count();
+        assert_eq!(on_disk, files().len(), "others are removed");
+        if round % 10 == 0 {
+            let killed = Store::open(copied(&*disk), OpenMode::ReadWrite, "test").expect("it opens");
+            assert_eq!(values(&killed, id), values(&store, id));
+        }
+    }
+    assert!((2..=64).contains(&most), "{most}");
+    // Without hot rows there is no file.
+    store.freeze().expect("frozen");
+    store.checkpoint().expect("a checkpoint");
+    assert_eq!(files(), []);
+}
