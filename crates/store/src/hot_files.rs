@@ -125,15 +125,23 @@ impl<'v> NewHotFile<'v> {
         }
     }
 
-    /// Makes the file and its name durable.
+    /// Makes the file and its name durable; where that fails there is no file.
     ///
     /// # Errors
     /// Those of writing; after a sync that failed nothing more is written to the database.
     pub(crate) fn finish(mut self) -> Result<HotFile> {
-        self.write_batch()?;
+        match self.write_batch().and_then(|()| self.sync()) {
+            Ok(()) => Ok(self.written),
+            Err(error) => {
+                self.remove();
+                Err(error)
+            }
+        }
+    }
+
+    fn sync(&self) -> Result<()> {
         self.volume.sync(&*self.file)?;
-        self.volume.disk.sync_directory("").inspect_err(|error| self.volume.fail(error))?;
-        Ok(self.written)
+        self.volume.disk.sync_directory("").inspect_err(|error| self.volume.fail(error))
     }
 
     /// Lets go of the file, which came to nothing.
