@@ -532,7 +532,8 @@ fn read_committed_goes_back_to_savepoints_beside_others() {
 fn read_committed_keeps_keys() {
     everywhere(&["READ COMMITTED"], |scene, _| {
         let [one, other] = &scene.clients;
-        let many = |value: i64| format!("INSERT INTO t SELECT range + 3, {value} FROM range(5000)");
+        // So many that they do not become hot rows, whose writers would wait for each other.
+        let many = |value: i64| format!("INSERT INTO t SELECT range + 3, {value} FROM range(10000)");
         one.ok(&["BEGIN", &many(30)]);
         other.ok(&[&many(31)]);
         // It sees the other one's row now, and both have the key.

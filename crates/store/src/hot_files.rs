@@ -214,7 +214,8 @@ pub(crate) fn read_into(disk: &dyn Disk, named: &HotFile, rows: &mut FoundHotRow
     })?;
     let place = |offset: u64| format!("file {path} at {offset} of {}", disk.describe());
     if file.len()? < named.bytes {
-        let message = format!("the file ends before byte {}, where the manifest says that it ends", named.bytes);
+        let message =
+            format!("a file of hot rows is damaged: it ends before byte {}, where its last row ends", named.bytes);
         return Err(Error::corrupt(message).context(place(file.len()?)));
     }
     let mut first = [0; HOT_FILE_HEADER_BYTES];
