@@ -350,7 +350,7 @@ fn keep_older_programs_out(inner: &Inner) -> Result<()> {
     written.head.refresh()?;
     written.head.sync().inspect_err(|error| inner.volume.fail(error))?;
     let catalog = inner.catalog();
-    // Hot rows that the manifest has itself go to a file.
+    // All hot rows go to a file, those of logs that there was no room to make a checkpoint of among them.
     checkpointed.replace(
         &inner.volume,
         rows::encode(&catalog, inner.next_file.load(Ordering::Relaxed)),

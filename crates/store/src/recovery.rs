@@ -62,7 +62,6 @@ pub(crate) fn load_durable(disk: &dyn Disk) -> Result<Found> {
 
 fn found(disk: &dyn Disk, in_manifest: ManifestRows) -> Result<Found> {
     let ManifestRows { rows: manifest_rows, hot_files, mut hot } = in_manifest;
-    let has_hot_rows = !hot.is_empty();
     let of_file = rows::verify(&manifest_rows).context(|| format!("file {MANIFEST_PATH}"))?;
     hot_files.iter().try_for_each(|file| hot_files::read_into(disk, file, &mut hot))?;
     let logs = read_logs(disk)?;
@@ -92,7 +91,7 @@ fn found(disk: &dyn Disk, in_manifest: ManifestRows) -> Result<Found> {
         last_commit: root.commit,
         cut: logs.iter().filter_map(|log| log.cut.clone()).collect(),
     };
-    let in_manifest = ManifestContent { rows: manifest_rows, version: of_file.version, hot_files, has_hot_rows };
+    let in_manifest = ManifestContent { rows: manifest_rows, version: of_file.version, hot_files };
     Ok(Found { rows, root, in_manifest, hot_rows, hot_changed, small_files, logs, report })
 }
 

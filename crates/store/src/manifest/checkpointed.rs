@@ -33,8 +33,6 @@ pub(crate) struct ManifestContent {
     /// The format that the rows are of.
     pub(crate) version: u32,
     pub(crate) hot_files: Vec<HotFile>,
-    /// Whether it has hot rows itself, as those of format 4 and before.
-    pub(crate) has_hot_rows: bool,
 }
 
 impl Checkpointed {
@@ -62,7 +60,7 @@ impl Checkpointed {
         let (new, old) = (not_in(&hot_files, &self.content.hot_files), not_in(&self.content.hot_files, &hot_files));
         match self.manifest.commit(&self.content.rows, &rows, &hot_files) {
             Outcome::Committed => {
-                self.content = ManifestContent { rows, version: FORMAT_VERSION, hot_files, has_hot_rows: false };
+                self.content = ManifestContent { rows, version: FORMAT_VERSION, hot_files };
                 old.iter().for_each(|file| hot_files::remove(volume, file));
                 Ok(())
             }
@@ -85,11 +83,12 @@ impl Checkpointed {
         changed: &[HotRowId],
         view: &HotView,
     ) -> Result<Vec<HotFile>> {
-        let ManifestContent { hot_files: known, has_hot_rows, .. } = &self.content;
+        let ManifestContent { hot_files: known, version, .. } = &self.content;
         let is_there = |id: TableId| rows.contains_key(&rows::key(rows::ROW_TABLE, id.0));
         let (live, changes) = (view.count(is_there) as u64, changed.len() as u64);
         let records = known.iter().map(|file| file.records).sum::<u64>();
-        let is_whole = *has_hot_rows
+        // Older formats have no files of hot rows: they are in the manifest, or only in the log.
+        let is_whole = *version < FORMAT_VERSION
             || live <= changes
             || records + changes > 2 * live + SUPERSEDED_RECORDS
             || known.len() >= MOST_HOT_FILES;
