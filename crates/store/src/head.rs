@@ -20,7 +20,7 @@ use forebay_base::checksum::crc32c;
 use forebay_base::{Context, Error, ErrorKind, Result};
 use forebay_disk::{Disk, DiskFile, OpenMode};
 
-use crate::serial::{Reader, Writer};
+use crate::serial::{Reader, numbered};
 
 /// The format of a database directory that this program writes.
 pub const FORMAT_VERSION: u32 = 5;
@@ -52,13 +52,7 @@ pub(crate) struct Head {
 }
 
 fn record(commit: u64) -> Vec<u8> {
-    let mut writer = Writer::default();
-    writer.bytes.extend_from_slice(&HEAD_MAGIC);
-    writer.u32(FORMAT_VERSION);
-    writer.u64(commit);
-    let crc = crc32c(&writer.bytes);
-    writer.u32(crc);
-    writer.bytes
+    numbered(&HEAD_MAGIC, FORMAT_VERSION, commit)
 }
 
 /// Format version and commit number of a record, if it is one.

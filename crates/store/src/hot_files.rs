@@ -15,7 +15,7 @@ use forebay_base::{Context, Error, ErrorKind, Result, TableId};
 use forebay_disk::{Disk, DiskFile, OpenMode};
 use forebay_hot::RowId;
 
-use crate::serial::{Reader, Writer};
+use crate::serial::{Reader, Writer, numbered};
 use crate::volume::Volume;
 
 /// First bytes of a file.
@@ -175,13 +175,7 @@ impl<'v> NewHotFile<'v> {
 }
 
 fn header(number: u64) -> Vec<u8> {
-    let mut writer = Writer::default();
-    writer.bytes.extend_from_slice(&HOT_FILE_MAGIC);
-    writer.u32(HOT_FILE_VERSION);
-    writer.u64(number);
-    let crc = crc32c(&writer.bytes);
-    writer.u32(crc);
-    writer.bytes
+    numbered(&HOT_FILE_MAGIC, HOT_FILE_VERSION, number)
 }
 
 /// Removes a file that no manifest names.

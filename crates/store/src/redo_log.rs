@@ -13,7 +13,7 @@ use forebay_base::{Context, Error, ErrorKind, Result};
 use forebay_disk::{Disk, DiskFile, OpenMode};
 
 use crate::outcome::Outcome;
-use crate::serial::{Reader, Writer};
+use crate::serial::{Reader, Writer, numbered};
 use crate::volume::Volume;
 
 /// First bytes of a file.
@@ -164,13 +164,7 @@ impl RedoLog {
 }
 
 fn header(number: u64) -> Vec<u8> {
-    let mut writer = Writer::default();
-    writer.bytes.extend_from_slice(&REDO_MAGIC);
-    writer.u32(REDO_VERSION);
-    writer.u64(number);
-    let crc = crc32c(&writer.bytes);
-    writer.u32(crc);
-    writer.bytes
+    numbered(&REDO_MAGIC, REDO_VERSION, number)
 }
 
 pub(crate) fn frame(number: u64, sequence: u64, durable: u64, records: &[u8]) -> Vec<u8> {

@@ -2,6 +2,7 @@
 //!
 //! Invariants: reading never panics and never allocates more than the bytes at hand can hold, whatever they are.
 
+use forebay_base::checksum::crc32c;
 use forebay_base::{Error, Result, Value};
 
 const VALUE_NONE: u8 = 0;
@@ -92,6 +93,17 @@ impl Writer {
             }
         }
     }
+}
+
+/// First bytes of a file or a record: what it is, its layout, its number, and a CRC-32C of these.
+pub(crate) fn numbered(magic: &[u8; 8], version: u32, number: u64) -> Vec<u8> {
+    let mut writer = Writer::default();
+    writer.bytes.extend_from_slice(magic);
+    writer.u32(version);
+    writer.u64(number);
+    let crc = crc32c(&writer.bytes);
+    writer.u32(crc);
+    writer.bytes
 }
 
 impl<'a> Reader<'a> {
