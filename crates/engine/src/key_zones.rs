@@ -279,6 +279,42 @@ mod tests {
     }
 
     proptest! {
+        /// Of many blocks those are found that the zones allow, or more; exactly those where integers say all. In order or not, with blocks
+        /// that have nothing but NULL.
+        #[test]
+        fn blocks_are_found_that_zones_allow(
+            zones in prop::collection::vec((values(), 0_u32..5), 1..20),
+            wanted in values(),
+            is_sorted in any::<bool>(),
+        ) {
+            let of_ints = |value: &Value| matches!(value, Value::Int(_));
+            let is_int = of_ints(&wanted.0[0]);
+            let mut bounds: Vec<_> = zones.into_iter().filter(|((own, _), _)| of_ints(&own[0]) == is_int).collect();
+            if is_sorted {
+                bounds.sort_by_key(|((own, _), _)| match &own[0] {
+                    Value::Int(int) => (*int, Vec::new()),
+                    Value::Bytes(bytes) => (0, bytes.clone()),
+                    _ => (0, Vec::new()),
+                });
+            }
+            let zones: Vec<Zone> = bounds.into_iter().map(|(([min, max], _), nulls)| {
+                let has_value = nulls < 4;
+                let (min, max) = (has_value.then_some(min), has_value.then_some(max));
+                Zone { rows: 4, null_count: nulls, min, max }
+            }).collect();
+            let mut column = ZonedColumn::with_capacity(0, zones.len());
+            zones.iter().for_each(|zone| column.push(Some(zone)));
+            let [low, high] = wanted.0;
+            let wanted = Wanted::Between(Some(low), Some(high));
+            let (low, high, is_exact) = wanted.rounded();
+            let found: Vec<usize> = column.span(low, high).filter(|block| column.may_have(*block, low, high)).collect();
+            let allowed: Vec<usize> = (0..zones.len()).filter(|block| wanted.may_be_in(&zones[*block])).collect();
+            prop_assert!(allowed.iter().all(|block| found.contains(block)), "{found:?} {allowed:?}");
+            if is_exact && column.is_exact {
+                prop_assert_eq!(found, allowed);
+            }
+        }
+
         /// A block that the zone does not rule out is not ruled out by integers either, and where they are exact it is ruled out by both.
         #[test]
         fn integers_rule_out_what_zones_do_or_less(([min, max], [low, high]) in values(), nulls in 0_u32..4) {
