@@ -243,3 +243,59 @@ fn threads_get_a_key_once() {
     assert!(seen.values().all(|rows| rows.len() == 1) && !seen.is_empty());
     indexed.check(now.view());
 }
+
+/// Who takes the first of a queue again and again drops the entries of those that are gone, and a sweep waits until it is worth it.
+#[test]
+fn entries_of_rows_that_are_gone_do_not_gather() {
+    let indexed = Indexed::new(true);
+    let mut filling = Transaction::begin(&indexed.commits);
+    let rows: Vec<RowId> = (0..2000).map(|key| indexed.insert(&mut filling, key).expect("free")).collect();
+    filling.commit();
+    let first = |view: View<'_>| {
+        let mut found = None;
+        let all = (Bound::Unbounded, Bound::Unbounded);
+        let take = |row| {
+            found = Some(row);
+            Ok(false)
+        };
+        indexed.index.range(view, all, take).expect("nothing fails");
+        found
+    };
+    let held = indexed.commits.snapshot();
+    let take = |rows: &[RowId]| {
+        let mut taking = Transaction::begin(&indexed.commits);
+        rows.iter().for_each(|row| assert!(indexed.table.delete(&mut taking, *row).expect("no conflict")));
+        taking.commit();
+    };
+    take(&rows[..100]);
+    let now = || indexed.commits.snapshot();
+    assert_eq!((first(now().view()), first(held.view())), (Some(rows[100]), Some(rows[0])));
+    indexed.index.sweep_if_worthwhile();
+    assert_eq!(indexed.index.len(), 2000, "a snapshot sees all of them");
+    drop(held);
+    indexed.table.prune();
+    indexed.index.sweep_if_worthwhile();
+    assert_eq!(indexed.index.len(), 2000, "a hundred of two thousand are not worth a sweep");
+    assert_eq!(first(now().view()), Some(rows[100]));
+    assert_eq!(indexed.index.len(), 1900);
+    // Few stay where they are.
+    take(&rows[100..104]);
+    indexed.table.prune();
+    assert_eq!((first(now().view()), indexed.index.len()), (Some(rows[104]), 1900));
+    // Those behind the first one nobody meets.
+    take(&rows[500..1500]);
+    indexed.table.prune();
+    assert_eq!((first(now().view()), indexed.index.len()), (Some(rows[104]), 1900));
+    indexed.index.sweep_if_worthwhile();
+    assert_eq!(indexed.index.len(), 2000 - 104 - 1000);
+    // From the middle on, across more than one step of entries.
+    let mut found = Vec::new();
+    let from = indexed.key(490);
+    let range = (Bound::Included(&from[..]), Bound::Unbounded);
+    let each = |row| {
+        found.push(row);
+        Ok(found.len() < 400)
+    };
+    indexed.index.range(now().view(), range, each).expect("nothing fails");
+    assert!(found.iter().eq(rows[490..500].iter().chain(&rows[1500..1890])));
+}
