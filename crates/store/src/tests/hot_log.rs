@@ -149,16 +149,22 @@ impl redb::StorageBackend for Backend {
     }
 }
 
+/// Gives a manifest format 4, and no files of hot rows.
+fn make_format_4(disk: &Arc<dyn Disk>) {
+    let now = manifest::load(&**disk).expect("sound").rows;
+    let (mut older, root) = (now.clone(), rows::key(rows::ROW_ROOT, 0));
+    let mut payload = now[&root][..now[&root].len() - 4].to_vec();
+    payload[..4].copy_from_slice(&4_u32.to_le_bytes());
+    rows::seal_again(&mut older, root, payload);
+    let written = manifest::Manifest::new(Arc::clone(disk)).commit(&now, &older, &[]);
+    assert!(matches!(written, outcome::Outcome::Committed));
+}
+
 /// A copy of a database whose hot rows are in the manifest instead of files, as in format 4.
 fn with_hot_rows_in_manifest(disk: &dyn Disk) -> Arc<dyn Disk> {
     let copy = copied(disk);
     let found = recovery::load(&*copy).expect("sound");
-    let (now, mut older, root) = (found.rows.clone(), found.rows, rows::key(rows::ROW_ROOT, 0));
-    let mut payload = now[&root][..now[&root].len() - 4].to_vec();
-    payload[..4].copy_from_slice(&4_u32.to_le_bytes());
-    rows::seal_again(&mut older, root, payload);
-    let written = manifest::Manifest::new(Arc::clone(&copy)).commit(&now, &older, &[]);
-    assert!(matches!(written, outcome::Outcome::Committed));
+    make_format_4(&copy);
     let file = copy.open(manifest::MANIFEST_PATH, FileMode::Write).expect("the manifest");
     let database = redb::Builder::new().create_with_backend(Backend(file)).expect("a redb file");
     let transaction = database.begin_write().expect("a transaction");
@@ -244,4 +250,41 @@ fn files_of_hot_rows_stay_few() {
     store.freeze().expect("frozen");
     store.checkpoint().expect("a checkpoint");
     assert_eq!(files(), []);
+}
+
+/// Hot rows of a log of format 4 are there after the first commit, also where there was no room for a checkpoint when it was opened.
+#[test]
+fn hot_rows_that_only_a_log_of_format_4_has_outlive_a_commit() {
+    let machine = SimulatedDisk::new(11, Faults::default());
+    let disk: Arc<dyn Disk> = machine.elsewhere("/db").expect("a path");
+    disk.create_directory("").expect("made");
+    let store = Store::open(disk, OpenMode::ReadWrite, "test").expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    store.checkpoint().expect("a checkpoint");
+    let add = |store: &Store, row: i64| {
+        change(store, |t| t.insert_hot(id, &[Cell::i64(row), Cell::Bytes(b"text")])).expect("a row");
+    };
+    (0..5).for_each(|row| add(&store, row));
+    let later = machine.crash();
+    make_format_4(&later.elsewhere("/db").expect("a path"));
+    let mut without_checkpoint = 0;
+    for call in 0.. {
+        let full = later.crash_with(Faults { fail_call: Some((call, FaultKind::Enospc)), ..Faults::default() });
+        let disk: Arc<dyn Disk> = full.elsewhere("/db").expect("a path");
+        let Ok(store) = Store::open(Arc::clone(&disk), OpenMode::ReadWrite, "test") else { continue };
+        let is_over = full.calls() <= call;
+        assert_eq!(values(&store, id).len(), 5);
+        let found = manifest::load(&*disk).expect("sound");
+        without_checkpoint += usize::from(rows::verify(&found.rows).expect("sound").version == 4);
+        add(&store, 5);
+        let expected = values(&store, id);
+        assert_eq!(expected.len(), 6);
+        let last: Arc<dyn Disk> = full.crash().elsewhere("/db").expect("a path");
+        let store = Store::open(last, OpenMode::ReadWrite, "test").expect("it opens");
+        assert_eq!(values(&store, id), expected, "no room at call {call}");
+        if is_over {
+            break;
+        }
+    }
+    assert!(without_checkpoint > 0, "each open has made a checkpoint");
 }
