@@ -7,6 +7,7 @@ use forebay_block::{Inflate, inflate_chunk};
 
 use crate::catalog::{Catalog, Table};
 use crate::head::Head;
+use crate::hot_files;
 use crate::leftovers::leftovers;
 use crate::recovery;
 use crate::rows;
@@ -32,7 +33,7 @@ pub struct CheckReport {
     pub errors: Vec<Error>,
     /// Number of errors.
     pub error_count: u64,
-    /// Files that no table names (the next read-write open removes them).
+    /// Files that neither a table nor the manifest names (the next read-write open removes them).
     pub orphans: Vec<String>,
 }
 
@@ -67,6 +68,7 @@ impl Store {
         }
         let checkpointed = locked(&self.inner.checkpointed);
         let loaded = recovery::load(&*volume.disk);
+        report.orphans = hot_files::others(&*volume.disk, checkpointed.hot_files())?;
         drop(checkpointed);
         match loaded.and_then(|found| rows::decode(&found.rows, &found.root, volume).map(|_| found.root)) {
             Ok(root) if root.commit == catalog.commit_number() => {}

@@ -184,13 +184,22 @@ pub(crate) fn remove(volume: &Volume, file: &HotFile) {
     let _left_for_the_next_open = volume.disk.remove(&file.path());
 }
 
+/// The files of hot rows that a manifest does not name.
+///
+/// # Errors
+/// Those of the disk.
+pub(crate) fn others(disk: &dyn Disk, named: &[HotFile]) -> Result<Vec<String>> {
+    let is_named = |name: &String| named.iter().any(|file| file.path() == *name);
+    let files = disk.list("")?.into_iter();
+    Ok(files.filter(|name| is_hot_file(name) && !is_named(name)).collect())
+}
+
 /// Removes the files that a manifest does not name.
 ///
 /// # Errors
 /// Those of the disk.
 pub(crate) fn remove_others(disk: &dyn Disk, named: &[HotFile]) -> Result<()> {
-    let is_named = |name: &String| named.iter().any(|file| file.path() == *name);
-    disk.list("")?.iter().filter(|name| is_hot_file(name) && !is_named(name)).try_for_each(|name| disk.remove(name))
+    others(disk, named)?.iter().try_for_each(|name| disk.remove(name))
 }
 
 /// Takes what a file says of rows to those that the files before it gave.
@@ -308,6 +317,9 @@ mod tests {
         let none = written(&store, 3, &[]);
         assert_eq!((none.bytes, none.records), (HOT_FILE_HEADER_BYTES as u64, 0));
         read_into(&*disk, &none, &mut rows).expect("sound");
+        // None of them is named by the manifest.
+        let report = store.check(&mut |_, _| Ok(())).expect("a check");
+        assert_eq!((report.error_count, report.orphans), (0, vec![one.path(), two.path(), none.path()]));
         remove_others(&*disk, &[two]).expect("removed");
         let left = disk.list("").expect("there").into_iter().filter(|name| is_hot_file(name)).collect::<Vec<_>>();
         assert_eq!(left, [two.path()]);

@@ -154,7 +154,8 @@ fn check_files(machine: &Machine, store: &Store) {
     files.sort();
     assert_eq!(files, named);
     let mut top = home.list("").expect("listed");
-    top.retain(|file| file != "LOCK");
+    // Which files of hot rows there may be is known to the manifest: the check compares.
+    top.retain(|file| file != "LOCK" && !file.ends_with(".rows"));
     assert_eq!(top, ["HEAD", "forebay.redb", "segments/"]);
     let report = store.check(&mut |_, _| Ok(())).expect("a check");
     assert!(report.error_count == 0 && report.orphans.is_empty(), "{report:?}");
@@ -398,7 +399,7 @@ fn version_2_is_read_and_upgraded_by_a_commit() {
     known.acknowledged.tables.get_mut("orders").expect("a table").push((20..24).collect());
     let mut store = Some(store);
     for _ in 0..2 {
-        assert_eq!(version_2::format_versions(&machine.disk), (4, 4), "a commit was");
+        assert_eq!(version_2::format_versions(&machine.disk), (5, 5), "a commit was");
         let store = store.take().unwrap_or_else(|| machine.open().expect("reopen"));
         store.checkpoint().expect("a checkpoint");
         check(&store, &mut known);

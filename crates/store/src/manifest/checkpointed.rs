@@ -41,6 +41,11 @@ impl Checkpointed {
         Self { manifest, content }
     }
 
+    /// The files of hot rows that the manifest names.
+    pub(crate) fn hot_files(&self) -> &[HotFile] {
+        &self.content.hot_files
+    }
+
     /// Replaces the rows of the file by `rows`, and makes its hot rows those that the catalog of the same commit sees, of which these may have
     /// changed; in one durable step.
     ///
