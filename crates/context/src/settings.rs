@@ -19,7 +19,7 @@ use crate::inert_settings::{SetValues, is_inert};
 use crate::late_rows::LateRows;
 use crate::row_changes::RowChangeMode;
 pub use crate::switches::{KeepsPlans, LogsQueries, PointAccess};
-use crate::waiting::{DefaultIsolation, LockTimeout};
+use crate::waiting::{DefaultIsolation, IdleTimeout, LockTimeout};
 
 /// SET variable = value.
 pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value: &str) -> Result<()> {
@@ -61,6 +61,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
         "memory_goal" | "forebay.memory_goal" => engine.set_memory_goal(memory_goal(value)?),
         SessionDurability::NAME | "forebay.durability" => SessionDurability::set(base.config_mut(), value)?,
         LockTimeout::NAME => LockTimeout::set(base.config_mut(), value)?,
+        IdleTimeout::NAME => IdleTimeout::set(base.config_mut(), value)?,
         DefaultIsolation::NAME => DefaultIsolation::set(base.config_mut(), value)?,
         LateRows::NAME => LateRows::set(base.config_mut(), value)?,
         "memory_limit" | "max_memory" => {
@@ -90,7 +91,7 @@ pub fn set(base: &mut SessionState, engine: &Arc<Engine>, variable: &str, value:
 }
 
 /// Settings of our own, which a misspelt one is compared with.
-pub const NAMES: [&str; 39] = [
+pub const NAMES: [&str; 40] = [
     "cache_forms",
     "cache_model",
     "cache_policy",
@@ -107,6 +108,7 @@ pub const NAMES: [&str; 39] = [
     "execution",
     "fold_rows",
     "force_encoding",
+    IdleTimeout::NAME,
     "ieee_floating_point_ops",
     "integer_division",
     "io",
@@ -156,6 +158,7 @@ pub fn default_value(variable: &str) -> String {
         "device" | "simd" | "chunk_blocks" | "row_changes" => "auto".to_owned(),
         SessionDurability::NAME => "full".to_owned(),
         LockTimeout::NAME => "10s".to_owned(),
+        IdleTimeout::NAME => "0".to_owned(),
         DefaultIsolation::NAME => "snapshot".to_owned(),
         "execution" => "compiled".to_owned(),
         "io" => "direct".to_owned(),

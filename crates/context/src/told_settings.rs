@@ -11,7 +11,7 @@ use crate::late_rows::LateRows;
 use crate::settings::{
     DescendingOrder, KeepsPlans, LogsQueries, NAMES, PointAccess, copies, default_value, memory_limit,
 };
-use crate::waiting::{DefaultIsolation, LockTimeout};
+use crate::waiting::{DefaultIsolation, IdleTimeout, LockTimeout};
 
 /// A setting of a session.
 #[derive(Debug, Clone)]
@@ -93,6 +93,8 @@ fn of_queries(config: &SessionConfig) -> Vec<Setting> {
     all.push(setting(SessionDurability::NAME, durability, "VARCHAR", "When commits are acknowledged"));
     let (timeout, level) = (LockTimeout::shown(config), DefaultIsolation::of(config).to_owned());
     all.push(setting(LockTimeout::NAME, timeout, "VARCHAR", "How long a statement waits for who has changed its rows"));
+    let idle = IdleTimeout::shown(config);
+    all.push(setting(IdleTimeout::NAME, idle, "VARCHAR", "How long a transaction waits for its next statement"));
     all.push(setting(
         DefaultIsolation::NAME,
         level,

@@ -194,7 +194,8 @@ impl Database {
         }
         let (runtime, plans, background) =
             (Arc::new(Workers::new(runtime)), Arc::default(), Arc::new(engine.background()));
-        let shared = Shared { engine, runtime, environment, threads, plans, background };
+        let sessions = Arc::default();
+        let shared = Shared { engine, runtime, environment, threads, plans, sessions, background };
         Ok(Self { shared, keyed: Arc::default() })
     }
 

@@ -1,10 +1,11 @@
 //! From DataFusion's plan of a query to its operators: optimised by all rules, with pipelines carved out, and kept for the next time
-//! that it is asked ([`kept`]).
+//! that it is asked ([`kept`]); and run until they have rows ([`send`]).
 //!
-//! Must not know: statements, sessions, what rules do, what is carved.
+//! Must not know: what a statement says, sessions, what rules do, what is carved.
 #![forbid(unsafe_code)]
 
 pub mod kept;
+pub mod send;
 
 use std::sync::Arc;
 

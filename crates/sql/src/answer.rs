@@ -10,11 +10,11 @@ use forebay_context::error::{from_datafusion, worker_error};
 use forebay_context::logged::Logged;
 use forebay_context::statement::StatementContext;
 use forebay_context::workers::Workers;
-use forebay_transactions::OpenTransaction;
+use forebay_plans::send::{QueryRows, SentRows};
+use forebay_transactions::{OpenTransaction, Working};
 use forebay_zones::shown;
 
 use crate::running::Running;
-use crate::send::{QueryRows, SentRows};
 
 /// What kind of result a statement has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,6 +39,8 @@ pub struct Answer {
     pub(crate) elapsed: Option<Duration>,
     /// What fails with it.
     pub(crate) transaction: Option<Arc<OpenTransaction>>,
+    /// While its rows are read.
+    pub(crate) working: Option<Working>,
     /// What is noted of it when it ends.
     pub(crate) logged: Option<Logged>,
     pub(crate) source: Source,
@@ -65,9 +67,10 @@ impl Answer {
         self
     }
 
-    /// The answer of a statement of this transaction.
-    pub(crate) fn of(mut self, transaction: Arc<OpenTransaction>) -> Self {
+    /// The answer of a statement of this transaction, which runs until the rows are read.
+    pub(crate) fn of(mut self, transaction: Arc<OpenTransaction>, working: Working) -> Self {
         self.transaction.get_or_insert(transaction);
+        self.working = Some(working).filter(|_| self.elapsed.is_none());
         self
     }
 
@@ -129,6 +132,7 @@ impl Answer {
             None => {
                 self.elapsed.get_or_insert(self.statement.started.elapsed());
                 self.source = Source::Batches(Vec::new().into_iter());
+                self.working = None;
             }
         }
         Ok(next)

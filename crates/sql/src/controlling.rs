@@ -1,8 +1,11 @@
 //! BEGIN, COMMIT, ROLLBACK and savepoints, and statements that a transaction of several cannot have.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use forebay_base::{Error, Result};
 use forebay_context::lock::lock;
-use forebay_context::waiting::DefaultIsolation;
+use forebay_context::waiting::{DefaultIsolation, IdleTimeout};
 use forebay_transactions::{Control, Ended, Isolation};
 
 use crate::answer::Answer;
@@ -14,8 +17,10 @@ impl Run<'_> {
         let transactions = &self.session.transactions;
         match control {
             Control::Begin(modes) => {
-                let level = DefaultIsolation::of(lock(&self.session.base).state.config());
+                let base = lock(&self.session.base).clone();
+                let level = DefaultIsolation::of(base.state.config());
                 transactions.begin(modes, Isolation::named(level).unwrap_or_default())?;
+                self.end_when_idle(IdleTimeout::of(base.state.config()));
                 self.done("BEGIN")
             }
             Control::Commit => match transactions.commit(&|unchecked| self.check_again(unchecked))? {
@@ -42,7 +47,23 @@ impl Run<'_> {
                 transactions.release(&name)?;
                 self.done("RELEASE")
             }
+            Control::Kill(number) => {
+                self.session.shared.sessions.kill(number, transactions.number())?;
+                self.done("KILL")
+            }
         }
+    }
+
+    /// Has the transaction that is open ended where it waits so long for a statement; 0 = never.
+    fn end_when_idle(&self, longest: Duration) {
+        let transactions = &self.session.transactions;
+        let Some(number) = transactions.open_number().filter(|_| !longest.is_zero()) else { return };
+        let session = Arc::downgrade(transactions);
+        self.session.shared.runtime.spawn(async move {
+            while let Some(left) = session.upgrade().and_then(|session| session.end_if_idle(number, longest)) {
+                tokio::time::sleep(left).await;
+            }
+        });
     }
 
     /// An error where `statement` is one of several of a transaction: it publishes what it does step by step.

@@ -57,6 +57,7 @@ impl Session {
             })
         };
         let mut transaction = self.transactions.of_statement();
+        let working = self.transactions.work(&transaction, text);
         let mut retries = Retries::new(LockTimeout::of(base.state.config()));
         let answer: Result<Answer> = loop {
             // Where others have changed the same, nothing has been published of it.
@@ -67,13 +68,14 @@ impl Session {
                     if let Err(error) = again {
                         break Err(error);
                     }
+                    working.goes_on_in(&transaction);
                 }
                 answer => break answer,
             }
         };
         self.shared.plans.forget_before(self.shared.engine.store().catalog().schema_number());
         match answer {
-            Ok(answer) => Ok(answer.of(transaction)),
+            Ok(answer) => Ok(answer.of(transaction, working)),
             Err(error) => {
                 transaction.fail();
                 Err(error)

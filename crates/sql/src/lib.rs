@@ -41,7 +41,6 @@ mod returning;
 mod retyping;
 pub(crate) mod run;
 pub mod running;
-mod send;
 mod sequences;
 pub mod session;
 mod state;

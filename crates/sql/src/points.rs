@@ -96,6 +96,9 @@ impl Session {
         let is_on = settings.access != PointAccess::Off && !self.records.load(Ordering::Relaxed);
         let Some(arrays) = ordered(prepared.template.names(), values).filter(|_| is_on) else { return Ok(None) };
         let mut transaction = self.transactions.of_statement();
+        // One of its own is over before anybody has looked.
+        let text = prepared.template.text();
+        let _working = transaction.is_block().then(|| self.transactions.work(&transaction, Arc::clone(text)));
         let Some(schema) = transaction.schema_number() else { return Ok(None) };
         let recognized = |types: &[DataType]| self.recognized(prepared, &transaction, types);
         let known = prepared.point.find((schema, base.settings), &arrays, recognized);
@@ -169,6 +172,7 @@ impl Session {
             rows: changed.unwrap_or(0),
             elapsed: Some(started.elapsed()),
             transaction: Some(transaction),
+            working: None,
             logged: None,
             source: Source::Batches(batches.into_iter()),
         }

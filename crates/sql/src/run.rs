@@ -28,6 +28,7 @@ use forebay_names::search_path::is_temporary;
 use forebay_planning::short::{is_short, is_short_text};
 use forebay_plans::kept::PlanKey;
 use forebay_plans::operators;
+use forebay_plans::send::{Begun, SentRows, begin};
 use forebay_store::{DEFAULT_SCHEMA, TableOptions};
 use forebay_syntax::parse::{Command, parse_plan};
 use forebay_system::schema::check_free;
@@ -42,7 +43,6 @@ use crate::catalog::Planner;
 use crate::ddl;
 use crate::lookup::{find_name, find_table};
 use crate::options;
-use crate::send::{Begun, SentRows, begin};
 use crate::session::Session;
 
 /// A statement that DataFusion's parser knows, planned.
@@ -351,6 +351,7 @@ impl<'a> Run<'a> {
             rows: 0,
             elapsed: None,
             transaction: None,
+            working: None,
             logged: None,
             source,
         }

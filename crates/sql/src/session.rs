@@ -18,7 +18,7 @@ use forebay_engine::timeline::Timeline;
 use forebay_engine::{Background, Engine};
 use forebay_names::search_path::{self, SearchPath};
 use forebay_plans::kept::{PlanCache, new_settings};
-use forebay_transactions::SessionTransactions;
+use forebay_transactions::{Cancel, SessionTransactions, Sessions};
 use futures::FutureExt;
 use tokio::sync::oneshot;
 
@@ -41,6 +41,8 @@ pub struct Shared {
     pub threads: usize,
     /// Plans of queries that were run before.
     pub plans: Arc<PlanCache>,
+    /// The sessions, as they see each other.
+    pub sessions: Arc<Sessions>,
     /// What the engine does beside queries: it ends with the last session.
     pub background: Arc<Background>,
 }
@@ -80,7 +82,12 @@ impl Session {
     pub fn new(shared: Shared) -> Self {
         let path = Arc::new(Mutex::new(SearchPath::of_new_session()));
         let mut state = base_state(shared.threads, &shared.environment);
-        let transactions = Arc::new(SessionTransactions::new(shared.engine.store()));
+        let running = Arc::<Running>::default();
+        let canceller = Canceller(Arc::clone(&running));
+        let cancel = Cancel(Box::new(move || canceller.cancel()));
+        let transactions = shared.sessions.begin(shared.engine.store(), cancel);
+        state.config_mut().set_extension(Arc::clone(&transactions));
+        state.config_mut().set_extension(Arc::clone(&shared.sessions));
         let registered = sequences::register(&mut state, &transactions, &path);
         debug_assert!(registered.is_ok(), "functions have names of their own");
         let base = Mutex::new(Base { state: Arc::new(state), settings: 0 });
@@ -89,7 +96,7 @@ impl Session {
             base,
             path,
             prepared: Mutex::default(),
-            running: Arc::default(),
+            running,
             transactions,
             records: AtomicBool::new(false),
             points: Points::default(),

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
+use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::Expr;
 use datafusion::sql::sqlparser::parser::Parser;
@@ -17,7 +18,7 @@ use crate::tokens::{Offsets, tokens};
 /// A statement with places for values.
 #[derive(Debug, Clone)]
 pub struct Template {
-    text: String,
+    text: Arc<str>,
     names: Vec<String>,
     /// In the order of the text: where, and the index of the parameter's name.
     places: Vec<(Range<usize>, usize)>,
@@ -60,12 +61,17 @@ impl Template {
         let names: Vec<String> = order.into_values().collect();
         let index = |name: &String| names.iter().position(|known| known == name).unwrap_or_default();
         let places = found.iter().map(|(place, name)| (place.clone(), index(name))).collect();
-        Ok(Self { text: text.to_owned(), names, places })
+        Ok(Self { text: text.into(), names, places })
     }
 
     /// Names of the parameters, without `$`: numbers from 1 in their order, or names in the order of the text.
     pub fn names(&self) -> &[String] {
         &self.names
+    }
+
+    /// The statement as it was given.
+    pub fn text(&self) -> &Arc<str> {
+        &self.text
     }
 
     /// The statement with `$1` in the place of `?`.

@@ -27,6 +27,7 @@ pub mod summary;
 mod system_views;
 mod table_columns;
 mod told_tables;
+mod told_transactions;
 
 pub use information_schema::functions_of;
 pub use names::name_text;

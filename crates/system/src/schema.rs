@@ -21,14 +21,15 @@ use crate::seen::Seen;
 use crate::segments::Segments;
 use crate::table_columns::TableColumns;
 use crate::told_tables::ToldTables;
+use crate::told_transactions::ToldTransactions;
 use crate::{CATALOG, information_schema};
 
 /// The schema's name.
 pub const NAME: &str = CATALOG;
 
 /// Its tables.
-pub const TABLES: [&str; 8] =
-    ["cache", "chunks", "columns", "memory", "projections", "query_log", "segments", "tables"];
+pub const TABLES: [&str; 9] =
+    ["cache", "chunks", "columns", "memory", "projections", "query_log", "segments", "tables", "transactions"];
 
 /// The schema, of what a statement sees.
 #[derive(Debug)]
@@ -60,6 +61,7 @@ impl SchemaProvider for SystemSchema {
             "query_log" => Arc::new(Listing::new(QueryLog(seen()))),
             "segments" => Arc::new(Listing::new(Segments(seen()))),
             "tables" => Arc::new(Listing::new(ToldTables(seen()))),
+            "transactions" => Arc::new(Listing::new(ToldTransactions(seen()))),
             _ => return Err(into_datafusion(self.unknown(name))),
         }))
     }

@@ -10,6 +10,7 @@ use forebay_base::Result;
 use forebay_context::told_settings::Setting;
 use forebay_engine::Engine;
 use forebay_store::{Catalog, View};
+use forebay_transactions::TransactionStatus;
 
 /// What a statement sees of the database.
 #[async_trait]
@@ -26,6 +27,9 @@ pub trait Seen: fmt::Debug + Send + Sync {
 
     /// A query of what it sees, as a table.
     async fn query(&self, text: &str) -> Result<Arc<dyn TableProvider>>;
+
+    /// The transactions of all sessions, and whether each is of its own.
+    fn transactions(&self) -> Vec<(TransactionStatus, bool)>;
 
     /// The settings of the session.
     fn settings(&self) -> Vec<Setting>;

@@ -6,14 +6,19 @@
 //! these statements.
 #![forbid(unsafe_code)]
 
+mod activity;
 mod open;
+mod phase;
 mod retries;
 mod session;
+mod sessions;
 mod words;
 
+pub use activity::{TransactionState, TransactionStatus, Working};
 pub use open::{CheckAgain, OpenTransaction};
 pub use retries::Retries;
-pub use session::{Ended, SessionTransactions};
+pub use session::{Cancel, Ended, SessionTransactions};
+pub use sessions::Sessions;
 pub use words::{Control, control, is_control};
 
 /// How a transaction begins.
@@ -45,6 +50,15 @@ impl Isolation {
             "snapshot" | "repeatable read" => Some(Self::Snapshot),
             "read committed" | "read uncommitted" => Some(Self::ReadCommitted),
             _ => None,
+        }
+    }
+
+    /// What it is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Snapshot => "snapshot",
+            Self::Serializable => "serializable",
+            Self::ReadCommitted => "read committed",
         }
     }
 }

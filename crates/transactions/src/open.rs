@@ -1,6 +1,7 @@
 //! A transaction while it is open.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, TryLockError};
 use std::time::SystemTime;
 
 use forebay_base::{Durability, Error, ErrorKind, Result, TableId};
@@ -8,6 +9,7 @@ use forebay_store::{
     Blocker, Catalog, Held, Moment, Store, Table, TableSnapshot, Transaction, TransactionId, names_equal,
 };
 
+use crate::phase::{Killed, Phase};
 use crate::{Access, Isolation};
 
 /// Looks whether changes are right beside those that others have committed in the meantime, of which [`Transaction::unchecked`] tells.
@@ -22,6 +24,8 @@ pub struct OpenTransaction {
     /// Of several statements.
     is_block: bool,
     started: SystemTime,
+    /// Its number, once somebody has asked for it.
+    number: OnceLock<u64>,
     /// When the session has commits acknowledged.
     durability: Arc<Mutex<Durability>>,
     state: Mutex<State>,
@@ -43,14 +47,6 @@ struct State {
     before_statement: Option<Moment>,
     /// Whose change was in the way of its last one.
     blocker: Option<Blocker>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Phase {
-    Running,
-    /// A statement has failed.
-    Aborted,
-    Ended,
 }
 
 /// A moment to which a transaction can go back.
@@ -90,7 +86,8 @@ impl OpenTransaction {
             blocker: None,
         };
         let (store, durability, started) = (store.clone(), Arc::clone(durability), SystemTime::now());
-        Self { store, access, isolation, is_block, started, durability, state: Mutex::new(state) }
+        let number = OnceLock::new();
+        Self { store, access, isolation, is_block, started, number, durability, state: Mutex::new(state) }
     }
 
     /// Begins the next statement of several: where each of them has a snapshot of its own, it sees what is committed now. What the
@@ -138,6 +135,54 @@ impl OpenTransaction {
         self.started
     }
 
+    /// Its number, which no other one of the process has.
+    pub(crate) fn number(&self) -> u64 {
+        static LAST: AtomicU64 = AtomicU64::new(0);
+        *self.number.get_or_init(|| LAST.fetch_add(1, Ordering::Relaxed) + 1)
+    }
+
+    /// What it sees of others.
+    pub(crate) fn isolation(&self) -> Isolation {
+        self.isolation
+    }
+
+    /// Whether its statements may not change anything.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.access == Access::ReadOnly
+    }
+
+    /// Whether a statement of it has failed, and the number of the commit that it sees the database after, if there is one yet; `None` while it
+    /// is being changed.
+    pub(crate) fn looked_at(&self) -> Option<(bool, Option<u64>)> {
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        let base = state.base.as_ref();
+        Some((state.phase == Phase::Aborted, base.map(|base| base.commit_number())))
+    }
+
+    /// Whether it may go on, or could after ROLLBACK TO.
+    pub(crate) fn is_open(&self) -> bool {
+        self.state().phase.is_open()
+    }
+
+    /// Ends one of several statements from outside: nothing of it is kept, it sees nothing any more, and its session is told at the next
+    /// statement. Whether it was open.
+    pub(crate) fn kill(&self, why: Killed) -> bool {
+        let mut state = self.state();
+        if !self.is_block || !state.phase.is_open() {
+            return false;
+        }
+        state.phase = Phase::Killed(why);
+        state.savepoints.clear();
+        (state.held, state.base, state.schema, state.before_statement) = (None, None, None, None);
+        // Others may wait for it.
+        drop(state.changes.take());
+        true
+    }
+
     /// Whether it is one of several statements.
     pub fn is_block(&self) -> bool {
         self.is_block
@@ -161,11 +206,7 @@ impl OpenTransaction {
     /// # Errors
     /// `Aborted`.
     pub fn check_usable(&self) -> Result<()> {
-        match self.state().phase {
-            Phase::Running => Ok(()),
-            Phase::Aborted => Err(aborted()),
-            Phase::Ended => Err(ended()),
-        }
+        self.state().phase.check_usable()
     }
 
     /// An error where nothing may be changed.
@@ -297,6 +338,7 @@ impl OpenTransaction {
     pub(crate) fn commit(&self, check: CheckAgain<'_>) -> Result<Option<Vec<TableId>>> {
         match self.end() {
             (Phase::Running, changes) => published(changes, self.durability(), check).map(Some),
+            (Phase::Killed(why), _) => Err(why.error()),
             _ => Ok(None),
         }
     }
@@ -330,6 +372,9 @@ impl OpenTransaction {
     /// `NotFound`.
     pub(crate) fn roll_back_to(&self, name: &str) -> Result<()> {
         let mut state = self.state();
+        if let Phase::Killed(why) = state.phase {
+            return Err(why.error());
+        }
         let place = state.savepoint(name)?;
         state.savepoints.truncate(place + 1);
         let moment = state.savepoints[place].moment.clone();
@@ -391,8 +436,8 @@ impl State {
         isolation: Isolation,
         begin: impl FnOnce(Arc<Catalog>) -> Result<Transaction>,
     ) -> Result<&mut Transaction> {
-        if self.phase == Phase::Ended {
-            return Err(ended());
+        if !self.phase.is_open() {
+            self.phase.check_usable()?;
         }
         let base = self.catalog(store, isolation);
         let changes = match self.changes.take() {
@@ -429,15 +474,6 @@ impl State {
                 .hint("SAVEPOINT makes one, in the transaction that is open")
         })
     }
-}
-
-fn aborted() -> Error {
-    Error::new(ErrorKind::Aborted, "the transaction is aborted, since a statement of it failed")
-        .hint("ROLLBACK ends it; ROLLBACK TO goes back to a savepoint")
-}
-
-fn ended() -> Error {
-    Error::new(ErrorKind::Aborted, "the transaction of the statement has ended meanwhile")
 }
 
 /// Commits changes; the tables that are concerned.

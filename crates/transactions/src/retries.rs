@@ -57,7 +57,10 @@ impl Retries {
             Some((blocker, writer)) if !self.timeout.is_zero() => {
                 let until = *self.until.get_or_insert_with(|| Instant::now() + self.timeout);
                 let own = writer.filter(|_| transaction.is_block());
-                wait_for_writer(&error, (&blocker, own), until, cancelled)?;
+                session.set_waiting(true);
+                let waited = wait_for_writer(&error, (&blocker, own), until, cancelled);
+                session.set_waiting(false);
+                waited?;
             }
             None if transaction.sees_more() && self.tries < TRIES => {
                 cancelled()?;

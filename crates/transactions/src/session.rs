@@ -1,11 +1,15 @@
 //! The transactions of one session, one after the other.
 
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, SystemTime};
 
 use forebay_base::{Durability, Error, Result, TableId};
 use forebay_store::{Catalog, Store};
 
-use crate::{CheckAgain, Isolation, Modes, OpenTransaction};
+use crate::activity::{self, Activity};
+use crate::phase::Killed;
+use crate::{CheckAgain, Isolation, Modes, OpenTransaction, TransactionState, TransactionStatus, Working};
 
 /// How a transaction has ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,10 +20,23 @@ pub enum Ended {
     RolledBack,
 }
 
+/// Cancels the statement that runs in a session.
+pub struct Cancel(pub Box<dyn Fn() + Send + Sync>);
+
+impl fmt::Debug for Cancel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Cancel")
+    }
+}
+
 /// The transactions of a session.
 #[derive(Debug)]
 pub struct SessionTransactions {
     store: Store,
+    /// The session's number.
+    number: u64,
+    cancel: Cancel,
+    activity: Arc<Mutex<Activity>>,
     /// That between BEGIN and COMMIT.
     open: Mutex<Option<Arc<OpenTransaction>>>,
     /// When commits are acknowledged from now on.
@@ -28,8 +45,100 @@ pub struct SessionTransactions {
 
 impl SessionTransactions {
     /// Those of a new session.
-    pub fn new(store: &Store) -> Self {
-        Self { store: store.clone(), open: Mutex::default(), durability: Arc::default() }
+    pub(crate) fn new(store: &Store, number: u64, cancel: Cancel) -> Self {
+        let (store, open, activity, durability) = (store.clone(), Mutex::default(), Arc::default(), Arc::default());
+        Self { store, number, cancel, activity, open, durability }
+    }
+
+    /// The number of the session.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// Notes that a statement runs in this transaction, until what is returned is dropped.
+    pub fn work(&self, transaction: &Arc<OpenTransaction>, text: impl Into<Arc<str>>) -> Working {
+        Working::begin(&self.activity, transaction, text.into())
+    }
+
+    /// Ends the transaction that is open if it has this number and waits for its next statement for so long: how long it may still wait; `None`
+    /// where it has ended.
+    pub fn end_if_idle(&self, number: u64, longest: Duration) -> Option<Duration> {
+        let open = self.open().clone().filter(|open| open.number() == number && open.is_open())?;
+        let activity = self.activity();
+        if activity.running > 0 {
+            return Some(longest);
+        }
+        let idle = activity.since.elapsed().unwrap_or_default();
+        match longest.checked_sub(idle).filter(|left| !left.is_zero()) {
+            Some(left) => Some(left),
+            None => {
+                open.kill(Killed::Idle);
+                None
+            }
+        }
+    }
+
+    /// The number of the transaction that is open.
+    pub fn open_number(&self) -> Option<u64> {
+        self.open().as_ref().map(|open| open.number())
+    }
+
+    /// The transaction that is open, or that of the statement that runs.
+    pub(crate) fn current(&self) -> Option<Arc<OpenTransaction>> {
+        let open = self.open().clone();
+        open.or_else(|| {
+            let activity = self.activity();
+            if activity.running > 0 { activity.transaction.upgrade() } else { None }
+        })
+    }
+
+    /// Ends the transaction of this number, or has its only statement cancelled; whether it was there.
+    pub(crate) fn kill(&self, number: u64) -> bool {
+        let Some(current) = self.current().filter(|current| current.number() == number) else { return false };
+        let runs = self.activity().running > 0;
+        if runs {
+            self.cancel.0();
+        }
+        if current.is_block() { current.kill(Killed::Asked) } else { runs }
+    }
+
+    /// What its transaction does, if it has one.
+    pub(crate) fn status(&self) -> Option<TransactionStatus> {
+        let current = self.current()?;
+        let (is_aborted, snapshot) = match current.looked_at() {
+            Some(_) if current.is_block() && !current.is_open() => return None,
+            Some(seen) => seen,
+            None => (false, None),
+        };
+        let activity = self.activity();
+        let state = match (activity.running > 0, activity.waits) {
+            (true, true) => TransactionState::Waiting,
+            (true, false) => TransactionState::Running,
+            (false, _) if is_aborted => TransactionState::Aborted,
+            (false, _) => TransactionState::Idle,
+        };
+        Some(TransactionStatus {
+            number: current.number(),
+            session: self.number(),
+            started: current.started(),
+            isolation: current.isolation(),
+            is_read_only: current.is_read_only(),
+            is_explicit: current.is_block(),
+            state,
+            since: activity.since,
+            snapshot,
+            statement: Arc::clone(&activity.text),
+        })
+    }
+
+    /// Notes that the statement that runs waits for another transaction, or no longer.
+    pub(crate) fn set_waiting(&self, waits: bool) {
+        let mut activity = self.activity();
+        (activity.waits, activity.since) = (waits, SystemTime::now());
+    }
+
+    fn activity(&self) -> MutexGuard<'_, Activity> {
+        activity::locked(&self.activity)
     }
 
     /// Says when commits are acknowledged from now on, also that of a transaction that is open.
@@ -143,7 +252,11 @@ mod tests {
     use forebay_store::OpenMode;
 
     use super::*;
-    use crate::Access;
+    use crate::{Access, Sessions};
+
+    fn session(store: &Store) -> Arc<SessionTransactions> {
+        Sessions::default().begin(store, Cancel(Box::new(|| ())))
+    }
 
     fn store() -> Store {
         Store::open(Arc::new(MemoryDisk::new()), OpenMode::ReadWrite, "a test").expect("a database")
@@ -170,7 +283,7 @@ mod tests {
     #[test]
     fn statements_outside_are_transactions_of_their_own() {
         let store = store();
-        let session = SessionTransactions::new(&store);
+        let session = session(&store);
         make(&session, "a").expect("made");
         assert_eq!(make(&session, "a").expect_err("it is there").kind(), ErrorKind::AlreadyExists);
         // Who failed has let go of the writer's turn.
@@ -182,7 +295,7 @@ mod tests {
     #[test]
     fn a_block_is_kept_or_not() {
         let store = store();
-        let (session, other) = (SessionTransactions::new(&store), SessionTransactions::new(&store));
+        let (session, other) = (session(&store), session(&store));
         session.begin(Modes::default(), Isolation::default()).expect("begun");
         make(&other, "before").expect("made");
         assert_eq!(views(&session.catalog()), ["before"], "looking is no statement");
@@ -210,7 +323,7 @@ mod tests {
     #[test]
     fn savepoints_forget_what_came_after_them() {
         let store = store();
-        let session = SessionTransactions::new(&store);
+        let session = session(&store);
         session.begin(Modes::default(), Isolation::default()).expect("begun");
         session.set_savepoint("s").expect("set");
         make(&session, "a").expect("made");
@@ -230,7 +343,7 @@ mod tests {
     #[test]
     fn plans_are_kept_for_schemas_that_others_see() {
         let store = store();
-        let session = SessionTransactions::new(&store);
+        let session = session(&store);
         let number = || session.of_statement().schema_number();
         let outside = number();
         assert!(outside.is_some());

@@ -19,10 +19,12 @@ pub enum Control {
     RollbackTo(String),
     /// RELEASE SAVEPOINT name.
     Release(String),
+    /// KILL TRANSACTION number: ends one of another session.
+    Kill(u64),
 }
 
 /// The words that such statements begin with.
-const BEGINNINGS: [&str; 8] = ["ABORT", "BEGIN", "COMMIT", "END", "RELEASE", "ROLLBACK", "SAVEPOINT", "START"];
+const BEGINNINGS: [&str; 9] = ["ABORT", "BEGIN", "COMMIT", "END", "KILL", "RELEASE", "ROLLBACK", "SAVEPOINT", "START"];
 
 /// Whether a statement is one of these that begins with this word, in capitals.
 pub fn is_control(word: &str) -> bool {
@@ -48,6 +50,10 @@ pub fn control(words: &[impl ToString]) -> Result<Control> {
         () if words.take("COMMIT") || words.take("END") => {
             let _ = words.take("TRANSACTION") || words.take("WORK");
             Control::Commit
+        }
+        () if words.take("KILL") => {
+            words.expect("TRANSACTION")?;
+            Control::Kill(words.number()?)
         }
         () if words.take("SAVEPOINT") => Control::Savepoint(words.name()?),
         () if words.take("RELEASE") => {
@@ -101,6 +107,16 @@ impl Words<'_> {
                 Ok(quoted.map_or_else(|| name.clone(), |name| name.replace("\"\"", "\"")))
             }
             _ => Err(self.wrong("the name of a savepoint")),
+        }
+    }
+
+    fn number(&mut self) -> Result<u64> {
+        match self.0 {
+            [number, rest @ ..] if let Ok(number) = number.parse() => {
+                self.0 = rest;
+                Ok(number)
+            }
+            _ => Err(self.wrong("the number of a transaction (SELECT transaction_id FROM forebay.transactions)")),
         }
     }
 
@@ -182,6 +198,7 @@ mod tests {
             ("ROLLBACK TO \"b\"\"c\"", Control::RollbackTo("b\"c".to_owned())),
             ("ROLLBACK WORK TO SAVEPOINT a", Control::RollbackTo("a".to_owned())),
             ("RELEASE a", Control::Release("a".to_owned())),
+            ("kill transaction 12", Control::Kill(12)),
             ("RELEASE SAVEPOINT a", Control::Release("a".to_owned())),
         ] {
             assert_eq!(told(text).expect(text), expect, "{text}");
@@ -196,6 +213,8 @@ mod tests {
             "BEGIN READ",
             "BEGIN READ ONLY ,",
             "SAVEPOINT 1",
+            "KILL 7",
+            "KILL TRANSACTION seven",
             "BEGIN ISOLATION LEVEL CHAOS",
             "COMMIT AND CHAIN",
             "ROLLBACK TO",

@@ -22,6 +22,7 @@ use forebay_system::schema::{self, SystemSchema};
 use forebay_system::{CATALOG, Seen, functions_of};
 use forebay_tables::nested_columns;
 use forebay_tables::table::ForebayTable;
+use forebay_transactions::{SessionTransactions, Sessions, TransactionStatus};
 
 use super::Planner;
 
@@ -61,6 +62,18 @@ impl Seen for Databases {
         let planner = &self.planner;
         let plan = Box::pin(planner.plan_text(&planner.state_seeing(self.sees_temporary), text)).await?;
         Ok(Arc::new(ViewTable::new(plan, Some(text.to_owned()))))
+    }
+
+    fn transactions(&self) -> Vec<(TransactionStatus, bool)> {
+        let config = self.planner.base.config();
+        let own = config.get_extension::<SessionTransactions>().map(|session| session.number());
+        let all = config.get_extension::<Sessions>().map(|sessions| sessions.transactions()).unwrap_or_default();
+        all.into_iter()
+            .map(|status| {
+                let is_own = own == Some(status.session);
+                (status, is_own)
+            })
+            .collect()
     }
 
     fn settings(&self) -> Vec<Setting> {

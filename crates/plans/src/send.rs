@@ -22,16 +22,20 @@ const BUFFERED_BATCHES: usize = 4;
 
 /// The rows of a query that has begun: those that there are already, and those that a worker sends.
 #[derive(Debug)]
-pub(crate) struct QueryRows {
-    pub(crate) schema: SchemaRef,
+pub struct QueryRows {
+    /// Their columns.
+    pub schema: SchemaRef,
     /// The batches have instants in another time zone than the schema.
-    pub(crate) is_renamed: bool,
-    pub(crate) ready: std::vec::IntoIter<Result<RecordBatch>>,
-    pub(crate) rest: Option<SentRows>,
+    pub is_renamed: bool,
+    /// Those that there are.
+    pub ready: std::vec::IntoIter<Result<RecordBatch>>,
+    /// Those that come.
+    pub rest: Option<SentRows>,
 }
 
 /// A query that has begun.
-pub(crate) enum Begun {
+#[derive(Debug)]
+pub enum Begun {
     /// It has rows to show, or none.
     Rows(QueryRows),
     /// A worker runs it until it has.
@@ -40,13 +44,16 @@ pub(crate) enum Begun {
 
 /// Rows that a worker sends. Dropped, it stops.
 #[derive(Debug)]
-pub(crate) struct SentRows {
-    pub(crate) receiver: Receiver<Result<RecordBatch>>,
-    pub(crate) task: JoinHandle<()>,
+pub struct SentRows {
+    /// Where they arrive.
+    pub receiver: Receiver<Result<RecordBatch>>,
+    /// Who sends them.
+    pub task: JoinHandle<()>,
 }
 
 impl SentRows {
-    pub(crate) fn abort_handle(&self) -> AbortHandle {
+    /// What stops the worker.
+    pub fn abort_handle(&self) -> AbortHandle {
         self.task.abort_handle()
     }
 }
@@ -64,7 +71,7 @@ impl Drop for SentRows {
 ///
 /// # Errors
 /// What fails before there are rows.
-pub(crate) async fn begin(
+pub async fn begin(
     state: &SessionState,
     statement: Arc<StatementContext>,
     plan: Arc<dyn ExecutionPlan>,
