@@ -28,7 +28,7 @@ use forebay_cache::{ChunkCache, ColumnKey, Goals, PolicyKind, Seen};
 use forebay_cpu::compile::CompileCache;
 use forebay_cpu::pool::Lease;
 use forebay_disk::{Disk, DiskFile, ReadPath};
-use forebay_store::{Segment, Store, Table};
+use forebay_store::{BackupReport, Segment, Store, Table};
 
 use crate::ScanSettings;
 use crate::accelerator::Accelerators;
@@ -156,6 +156,8 @@ pub struct Engine {
     threads: Arc<Threads>,
     /// Where queries put what does not fit their memory.
     temporary: Arc<dyn Disk>,
+    /// By which other directories are reached.
+    outside: Arc<dyn Disk>,
     /// Keeps the threads that run pipelines.
     _workers: Lease,
 }
@@ -202,6 +204,7 @@ impl Engine {
             column_shares,
             cache_forms: AtomicUsize::new(0),
             threads: Arc::default(),
+            outside: Arc::clone(&temporary),
             temporary,
             _workers: Lease::new(),
         }
@@ -210,6 +213,24 @@ impl Engine {
     /// The same engine, which keeps what it measures of this machine.
     pub fn keeping_rates(self, kept_rates: KeptRates) -> Self {
         Self { kept_rates, ..self }
+    }
+
+    /// The same engine, which reaches directories outside of the database as `outside` does.
+    pub fn reaching(self, outside: Arc<dyn Disk>) -> Self {
+        Self { outside, ..self }
+    }
+
+    /// Makes a backup of the database in the directory at this absolute path ([`Store::back_up`]).
+    ///
+    /// # Errors
+    /// As there.
+    pub fn back_up(
+        &self,
+        path: &str,
+        holder: &str,
+        progress: &mut dyn FnMut(u64, u64) -> Result<()>,
+    ) -> Result<BackupReport> {
+        self.store.back_up(self.outside.elsewhere(path)?, holder, progress)
     }
 
     /// Rates of this machine that were measured before.

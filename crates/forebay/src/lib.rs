@@ -144,6 +144,7 @@ impl Database {
         }
         // Readers may have no right to write where the database lies.
         let temporary = if options.read_only { temporary_folder()? } else { Arc::new(disk.clone()) };
+        let outside = Arc::new(disk.clone());
         let disk: Arc<dyn Disk> = match options.read_bytes_per_second {
             Some(bytes_per_second) => Arc::new(ThrottledDisk::new(Arc::new(disk), bytes_per_second)),
             None => Arc::new(disk),
@@ -153,26 +154,29 @@ impl Database {
             Some(_) => KeptRates::default(),
             None => rates::kept_rates(Some(path)),
         };
-        Self::on_disk(disk, temporary, options.read_only, resources, kept_rates)
+        Self::on_disk(disk, (temporary, outside), options.read_only, resources, kept_rates)
     }
 
     /// A database that lives as long as this handle.
     pub fn in_memory(options: &Options) -> Result<Self> {
         let resources = options.resources()?;
         let kept_rates = rates::kept_rates(None);
-        Self::on_disk(Arc::new(MemoryDisk::new()), temporary_folder()?, false, resources, kept_rates)
+        let outside = temporary_folder()?;
+        Self::on_disk(Arc::new(MemoryDisk::new()), (Arc::clone(&outside), outside), false, resources, kept_rates)
     }
 
     /// Opens the database that lies on `disk`, or makes it: one in memory, say, or a [`forebay_disk::SimulatedDisk`] that loses power.
     /// `read_bytes_per_second` of the options is not for it.
     pub fn open_on(disk: Arc<dyn Disk>, options: &Options) -> Result<Self> {
         let resources = options.resources()?;
-        Self::on_disk(disk, temporary_folder()?, options.read_only, resources, KeptRates::default())
+        let outside = Arc::clone(&disk);
+        let temporary = temporary_folder()?;
+        Self::on_disk(disk, (temporary, outside), options.read_only, resources, KeptRates::default())
     }
 
     fn on_disk(
         disk: Arc<dyn Disk>,
-        temporary: Arc<dyn Disk>,
+        (temporary, outside): (Arc<dyn Disk>, Arc<dyn Disk>),
         read_only: bool,
         resources: Resources,
         kept_rates: KeptRates,
@@ -187,7 +191,7 @@ impl Database {
         let memory_bytes = usize::try_from(memory_bytes).unwrap_or(usize::MAX);
         let runtime = resources::worker_threads(threads)?;
         let shares = MemoryShares::new(Budget::new(memory_bytes));
-        let engine = Arc::new(Engine::new(store, shares, temporary).keeping_rates(kept_rates));
+        let engine = Arc::new(Engine::new(store, shares, temporary).keeping_rates(kept_rates).reaching(outside));
         let environment = forebay_sql::environment(&engine)?;
         if owns_process {
             process_memory::watch(engine.process_counter());

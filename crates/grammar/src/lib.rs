@@ -18,6 +18,7 @@ pub mod fields;
 pub mod filled_tables;
 pub mod from_first;
 pub mod function_columns;
+pub mod given_names;
 mod grouping_elements;
 pub mod inner_statements;
 pub mod joins;

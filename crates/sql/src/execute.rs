@@ -53,7 +53,8 @@ impl Session {
         let may_be_tried_again = || {
             parse::parse(text).is_ok_and(|command| match command {
                 Command::Plan(statement) => changes_rows(&statement),
-                command => matches!(command, Command::Merge(_)),
+                // A checkpoint puts rows into other segments step by step, which may meet changes of others at each.
+                command => matches!(command, Command::Merge(_) | Command::Checkpoint),
             })
         };
         let mut transaction = self.transactions.of_statement();
@@ -169,6 +170,7 @@ fn activity(command: &Command) -> &'static str {
         Command::Copy(copy) if copy.to => "writing",
         Command::Copy(_) => "loading",
         Command::CheckDatabase => "checking",
+        Command::BackUp(_) => "copying",
         Command::Checkpoint | Command::Optimize(_) => "merging",
         Command::Analyze(_) => "analysing",
         Command::ClusterBy(_) => "clustering",

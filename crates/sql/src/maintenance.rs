@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::ObjectName;
-use forebay_base::{ErrorKind, Result};
+use forebay_base::{Error, ErrorKind, Result};
 use forebay_context::settings;
 use forebay_engine::morsels;
 use forebay_layout::{Maintenance, statements};
@@ -62,6 +62,22 @@ impl Run<'_> {
             run.maintenance().optimize(&find_table(&run.planner, &name)?)?;
             run.done("OPTIMIZE TABLE")
         })
+    }
+
+    /// BACKUP TO: a copy of the database as of the last commit.
+    pub(crate) fn back_up(&self, directory: &str) -> Result<Answer> {
+        self.check_outside("BACKUP")?;
+        let path = std::path::absolute(directory);
+        let path = path.map_err(|error| Error::io(format_args!("find the directory '{directory}'"), &error))?;
+        let (statement, mut reported) = (Arc::clone(&self.statement), 0);
+        let holder = format!("process {}, which makes a backup", std::process::id());
+        let report = self.planner.engine().back_up(&path.to_string_lossy(), &holder, &mut |done, total| {
+            statement.expect(total);
+            statement.advance(done - reported);
+            reported = done;
+            statement.cancel.check()
+        })?;
+        self.batch(answers::backup_report(&report)?)
     }
 
     /// Runs a statement over tables without hot rows, as facts and projections need them: those that there are become segments before, unless a

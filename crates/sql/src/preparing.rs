@@ -122,6 +122,7 @@ impl Run<'_> {
             | Command::ShowDatabases
             | Command::ShowMemory
             | Command::CheckDatabase
+            | Command::BackUp(_)
             | Command::Pragma(_)
             | Command::Execute { .. } => (HashMap::new(), None),
             _ => (HashMap::new(), nothing()),

@@ -108,6 +108,7 @@ impl<'a> Run<'a> {
                 self.done("ALTER TABLE")
             }
             Command::CheckDatabase => self.check_database(),
+            Command::BackUp(directory) => self.back_up(&directory),
             Command::Describe(text) => self.describe(&text),
             Command::Summarize(text) => self.summarize(&text),
             Command::ShowTables { all: true } => self.answer_of(ALL_TABLES),

@@ -237,7 +237,7 @@ impl Fact {
     }
 
     /// Its row in the manifest.
-    pub(crate) fn encode(&self) -> Writer {
+    pub(crate) fn encode(&self, directory: DirectoryId) -> Writer {
         let mut row = Writer::default();
         let FactDefinition { kind, version, optional, table, columns, sources } = &self.definition;
         row.u64(table.0);
@@ -251,7 +251,7 @@ impl Fact {
             row.u64(source.table.0);
             row.u64(source.version);
         }
-        row.u32(self.file.directory().0);
+        row.u32(directory.0);
         row.u64(self.content_bytes);
         row.u32(self.content_crc);
         row

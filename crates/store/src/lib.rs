@@ -9,6 +9,7 @@
 //! byte that is read back is checked before it is used. Must not know: SQL, Arrow, what a query asks.
 #![forbid(unsafe_code)]
 
+mod backup;
 mod block_layout;
 mod catalog;
 mod check;
@@ -56,6 +57,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
+pub use backup::BackupReport;
 pub use block_layout::BlockLayout;
 pub use catalog::{
     Catalog, Column, ColumnDefinition, Constraint, DEFAULT_SCHEMA, Macro, MacroKind, NamedType, Table, TableDefinition,

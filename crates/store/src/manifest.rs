@@ -82,10 +82,10 @@ impl Manifest {
         Self { disk, live: None, sync_failed: Arc::default() }
     }
 
-    /// Makes the file of a new database, with `rows` in it; durable but for the directory entry.
-    pub(crate) fn create(&mut self, rows: &Rows) -> Result<()> {
+    /// Makes the file of a new database, with `rows` in it and the names of these files of hot rows; durable but for the directory entry.
+    pub(crate) fn create(&mut self, rows: &Rows, hot: &[HotFile]) -> Result<()> {
         self.disk.open(MANIFEST_PATH, OpenMode::Create)?;
-        match self.commit(&Rows::new(), rows, &[]) {
+        match self.commit(&Rows::new(), rows, hot) {
             Outcome::Committed => Ok(()),
             Outcome::Failed(error) | Outcome::Unknown(error) => Err(error),
         }

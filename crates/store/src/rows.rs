@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_base::checksum::crc32c;
-use forebay_base::{ColumnId, Context, Error, FactId, LogicalType, Result, SegmentId, TableId, limits};
+use forebay_base::{ColumnId, Context, DirectoryId, Error, FactId, LogicalType, Result, SegmentId, TableId, limits};
 
 use crate::catalog::{
     Catalog, Column, Constraint, Macro, MacroKind, Named, NamedType, Objects, Schema, Table, View, fold,
@@ -27,7 +27,7 @@ use crate::segment::Segment;
 use crate::segment_list::SegmentList;
 use crate::sequence::Sequence;
 use crate::serial::{Reader, Writer};
-use crate::volume::Volume;
+use crate::volume::{DATABASE_DIRECTORY, Volume};
 use deleted::{check_none_left, decode_deleted, seal_deleted};
 use segments::{Place, decode_segment, encode_segment, place_projections, place_segments};
 use unchanged::{Unchanged, placed};
@@ -138,7 +138,15 @@ fn digest(rows: &Rows) -> u32 {
 /// The catalog as rows.
 pub(crate) fn encode(catalog: &Catalog, next_file: u64) -> Rows {
     let mut rows = Rows::new();
-    encode_but(catalog, &Unchanged::default(), &mut rows);
+    encode_but(catalog, &Unchanged::default(), None, &mut rows);
+    seal_root(catalog, next_file, &mut rows);
+    rows
+}
+
+/// The same of a database that has no data directories: all files lie in its own directory.
+pub(crate) fn encode_in_one_directory(catalog: &Catalog, next_file: u64) -> Rows {
+    let mut rows = Rows::new();
+    encode_but(catalog, &Unchanged::default(), Some(DATABASE_DIRECTORY), &mut rows);
     seal_root(catalog, next_file, &mut rows);
     rows
 }
@@ -151,8 +159,8 @@ pub(crate) fn update(rows: &mut Rows, before: &Catalog, now: &Catalog, next_file
     }
     let unchanged = Unchanged::between(before, now);
     let (mut old, mut new) = (Rows::new(), Rows::new());
-    encode_but(before, &unchanged, &mut old);
-    encode_but(now, &unchanged, &mut new);
+    encode_but(before, &unchanged, None, &mut old);
+    encode_but(now, &unchanged, None, &mut new);
     let gone = old.keys().filter(|key| !new.contains_key(*key)).map(|key| (*key, None));
     let mut changes: RowChanges = gone.collect();
     changes.extend(new.into_iter().filter(|(key, row)| old.get(key) != Some(row)).map(|(key, row)| (key, Some(row))));
@@ -188,8 +196,9 @@ pub(crate) fn apply(changes: &RowChanges, rows: &mut Rows) {
     }
 }
 
-/// Adds the rows of a catalog but for the root and what is unchanged.
-fn encode_but(catalog: &Catalog, unchanged: &Unchanged, rows: &mut Rows) {
+/// Adds the rows of a catalog but for the root and what is unchanged. All files are in directory `all_in` where one is given, and there are no other
+/// directories then.
+fn encode_but(catalog: &Catalog, unchanged: &Unchanged, all_in: Option<DirectoryId>, rows: &mut Rows) {
     for schema in catalog.objects.schemas.values() {
         let mut row = Writer::default();
         row.blob(schema.name.as_bytes());
@@ -228,7 +237,11 @@ fn encode_but(catalog: &Catalog, unchanged: &Unchanged, rows: &mut Rows) {
         seal(rows, key(ROW_TABLE, table.id.0), encode_table(table));
         for (place, segment) in placed(table, unchanged) {
             if unchanged.segments.is_empty() || !unchanged.segments.contains(&(place, Arc::as_ptr(segment))) {
-                seal(rows, key(ROW_SEGMENT, segment.id().0), encode_segment(segment, place));
+                seal(
+                    rows,
+                    key(ROW_SEGMENT, segment.id().0),
+                    encode_segment(segment, place, all_in.unwrap_or(segment.data_directory())),
+                );
                 seal_deleted(rows, segment, |block| unchanged.blocks.contains(&(segment.id(), block)));
             }
         }
@@ -236,7 +249,7 @@ fn encode_but(catalog: &Catalog, unchanged: &Unchanged, rows: &mut Rows) {
             seal(rows, key(ROW_PROJECTIONS, table.id.0), projection::encode(&table.projections));
         }
     }
-    if !catalog.objects.directories.paths.is_empty() {
+    if !catalog.objects.directories.paths.is_empty() && all_in.is_none() {
         let mut row = Writer::default();
         row.u128(catalog.objects.directories.database.0);
         row.count(catalog.objects.directories.paths.len());
@@ -244,7 +257,7 @@ fn encode_but(catalog: &Catalog, unchanged: &Unchanged, rows: &mut Rows) {
         seal(rows, key(ROW_DATA_DIRECTORIES, 0), row);
     }
     for fact in catalog.facts() {
-        seal(rows, key(ROW_FACT, fact.id().0), fact.encode());
+        seal(rows, key(ROW_FACT, fact.id().0), fact.encode(all_in.unwrap_or(fact.data_directory())));
     }
 }
 

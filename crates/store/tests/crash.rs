@@ -412,6 +412,74 @@ fn version_2_is_read_and_upgraded_by_a_commit() {
     }
 }
 
+/// A run that makes backups, and what each of them is to show; the last one may have failed, and does not count then if it is no database.
+fn back_up_at(seed: u64, faults: Faults) {
+    let loses_power = faults.crash_at_call.is_some();
+    let mut random = Random(seed);
+    let mut known = Knowledge::default();
+    let machine = Machine::new(seed, faults, true);
+    let mut backups: Vec<(String, Model, bool)> = Vec::new();
+    {
+        let Ok(store) = machine.open() else { return };
+        for number in 0..STEPS {
+            match step(&store, &mut random, &mut known) {
+                Err(_) if loses_power || store.begin().is_err() => break,
+                Err(_) => known.in_doubt = None,
+                Ok(()) => {}
+            }
+            if random.below(3) == 0
+                && let Ok(seen) = observe(&store)
+            {
+                let path = format!("/backups/{number}");
+                let target = machine.disk.elsewhere(&path).expect("an absolute path");
+                let made = store.back_up(target, "backup", &mut |_, _| Ok(()));
+                backups.push((path, seen, made.is_ok()));
+                assert!(made.is_ok() || loses_power || store.begin().is_ok(), "a backup closes nothing");
+            }
+        }
+    }
+    let machine = machine.crash();
+    for (path, seen, is_acknowledged) in backups {
+        let disk = machine.disk.elsewhere(&path).expect("an absolute path");
+        let is_made = disk.exists("HEAD").expect("no faults now");
+        assert!(is_made || !is_acknowledged, "{path} is gone");
+        if !is_made {
+            continue;
+        }
+        match Store::open(Arc::clone(&disk), OpenMode::ReadOnly, "test") {
+            Ok(backup) => {
+                assert_eq!(told(observe(&backup).expect("it reads back")), told(seen.clone()), "{path}");
+                drop(backup);
+                let store = Store::open(disk, OpenMode::ReadWrite, "test").expect("it opens for writing");
+                let report = store.check(&mut |_, _| Ok(())).expect("a check");
+                assert!(report.error_count == 0 && report.orphans.is_empty(), "{report:?}");
+                let mut of_backup = Knowledge { acknowledged: seen, next_id: known.next_id, ..Knowledge::default() };
+                for _ in 0..3 {
+                    step(&store, &mut random, &mut of_backup).expect("it works");
+                }
+                of_backup.returns_to.clear();
+                check(&store, &mut of_backup);
+            }
+            // Its removal, after an error, was not durable.
+            Err(error) => assert!(!is_acknowledged, "{path}: {error}"),
+        }
+    }
+    recover(&machine, &mut random, &mut known);
+}
+
+#[test]
+fn backups_are_whole_or_no_database() {
+    for seed in seeds() {
+        let call = 1 + Random(!seed).below(2 * CALLS_OVER_DRIVES);
+        with_seed(seed, call, || back_up_at(seed, Faults { crash_at_call: Some(call), ..Faults::default() }));
+        for kind in [FaultKind::Eio, FaultKind::Enospc] {
+            with_seed(seed, call, || {
+                back_up_at(seed, Faults { fail_call: Some((call, kind)), ..Faults::default() });
+            });
+        }
+    }
+}
+
 #[test]
 fn io_error_at_a_random_call() {
     for seed in seeds() {

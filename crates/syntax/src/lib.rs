@@ -6,12 +6,12 @@
 #![forbid(unsafe_code)]
 
 mod aliases;
+mod backup;
 pub mod call_forms;
 mod columns;
 mod depth;
 pub mod dialect;
 mod function_calls;
-mod given_names;
 pub mod names;
 pub mod outputs;
 pub mod parameters;

@@ -22,6 +22,7 @@ use forebay_context::error::from_datafusion;
 use forebay_context::identifier_case::IdentifierCase;
 use forebay_context::settings::{DescendingOrder, Variables};
 use forebay_forms::{alias_letters, frame_counts, orders, volatile};
+use forebay_grammar::given_names;
 use forebay_grammar::walk::{Tree, visit_relations};
 use forebay_grammar::windows::{self, Windows};
 use forebay_grammar::{
@@ -37,7 +38,7 @@ use crate::scopes::{Merged, Scopes};
 use crate::sides::{UNNAMED, constraint};
 use crate::stored_names::StoredNames;
 use crate::using;
-use crate::{aliases, call_forms, columns, given_names, outputs, row_types, scopes, select_list, table_forms};
+use crate::{aliases, call_forms, columns, outputs, row_types, scopes, select_list, table_forms};
 
 /// Replaces names in `statement`, which may name tables, views and files.
 pub async fn resolve(state: &SessionState, statement: &mut PlanStatement) -> Result<()> {

@@ -14,6 +14,7 @@ use forebay_grammar::statements::{self, Pragma};
 use forebay_grammar::{clauses, phrases};
 use forebay_transactions::{Control, control, is_control};
 
+use crate::backup;
 use crate::depth;
 use crate::dialect::ForebayDialect;
 use crate::parameters::{self, Argument};
@@ -35,6 +36,8 @@ pub enum Command {
     Checkpoint,
     /// CHECK DATABASE.
     CheckDatabase,
+    /// BACKUP [DATABASE] TO directory.
+    BackUp(String),
     /// OPTIMIZE TABLE table: the text behind the words.
     Optimize(String),
     /// ALTER TABLE table CLUSTER BY …: the text behind the first two words.
@@ -219,6 +222,7 @@ pub fn parse(text: &str) -> Result<Command> {
         ["COPY", ..] => Command::Copy(Box::new(parse_copy(tokens)?)),
         ["CHECKPOINT"] | ["FORCE", "CHECKPOINT"] => Command::Checkpoint,
         ["CHECK", "DATABASE"] => Command::CheckDatabase,
+        ["BACKUP", ..] => Command::BackUp(backup::directory(tokens)?),
         ["OPTIMIZE", "TABLE", _, ..] => Command::Optimize(behind(2)),
         ["SUMMARIZE" | "SUMMARISE", _, ..] => Command::Summarize(behind(1)),
         ["DESCRIBE" | "DESC", "TABLE", _, ..] => Command::Describe(behind(2)),
@@ -234,9 +238,7 @@ pub fn parse(text: &str) -> Result<Command> {
         ["SHOW", "MEMORY"] => Command::ShowMemory,
         ["USE", _] => Command::Use(behind(1)),
         ["PREPARE", _, "AS", _, ..] => Command::Prepare { name: name_at(&tokens, 1)?, statement: behind(3) },
-        ["EXECUTE", _, ..] => {
-            Command::Execute { name: name_at(&tokens, 1)?, arguments: parameters::arguments(&behind(2))? }
-        }
+        ["EXECUTE", _, ..] => execute(&tokens, &behind(2))?,
         ["DEALLOCATE", "PREPARE", _] | ["DEALLOCATE", _] => Command::Deallocate(name_at(&tokens, words.len() - 1)?),
         ["VACUUM", "ANALYZE", ..] => Command::Analyze(behind(2)),
         ["ANALYZE", ..] => Command::Analyze(behind(1)),
@@ -276,6 +278,11 @@ fn name_at(tokens: &[TokenWithSpan], word: usize) -> Result<String> {
         Some(other) => Err(Error::input(format!("{other} is not a name"))),
         None => Err(Error::input("a name is missing")),
     }
+}
+
+/// EXECUTE name(arguments), of which `behind` is what stands behind the name.
+fn execute(tokens: &[TokenWithSpan], behind: &str) -> Result<Command> {
+    Ok(Command::Execute { name: name_at(tokens, 1)?, arguments: parameters::arguments(behind)? })
 }
 
 /// Parses a statement that DataFusion knows.

@@ -11,7 +11,7 @@ use forebay_base::{Error, Result, Value};
 use forebay_engine::analyze::Method;
 use forebay_engine::goal::COMPRESSION_OPTION;
 use forebay_layout::ShownSuggestion;
-use forebay_store::{CheckReport, Column, Constraint, TableSnapshot};
+use forebay_store::{BackupReport, CheckReport, Column, Constraint, TableSnapshot};
 use forebay_syntax::types::{shown_field, shown_type};
 use forebay_tables::nested_columns;
 use forebay_tables::table::primary_key;
@@ -182,6 +182,16 @@ pub fn statistics(table: &TableSnapshot) -> Result<RecordBatch> {
         ("median", quantile(0.5)),
         ("three_quarters", quantile(0.75)),
         ("max", optional_text(bounds.iter().map(|bounds| bound(bounds.as_ref()?.max.as_ref())))),
+    ])
+}
+
+/// BACKUP TO.
+pub fn backup_report(report: &BackupReport) -> Result<RecordBatch> {
+    batch(vec![
+        ("commit", count([report.commit])),
+        ("files", count([report.files])),
+        ("bytes", count([report.file_bytes])),
+        ("hot_rows", count([report.hot_rows])),
     ])
 }
 

@@ -26,8 +26,8 @@ pub(super) struct Place {
 /// Segments with their positions.
 type Placed = Vec<(u64, Arc<Segment>)>;
 
-/// The row of a segment.
-pub(super) fn encode_segment(segment: &Segment, place: Place) -> Writer {
+/// The row of a segment whose file is in this directory.
+pub(super) fn encode_segment(segment: &Segment, place: Place, directory: DirectoryId) -> Writer {
     let mut row = Writer::default();
     row.u64(place.table.0);
     row.u64(place.position);
@@ -43,7 +43,7 @@ pub(super) fn encode_segment(segment: &Segment, place: Place) -> Writer {
         row.u8(*physical as u8);
     }
     row.u64(footer.metadata_offset);
-    row.u32(segment.data_directory().0);
+    row.u32(directory.0);
     row.u32(place.copy.0);
     row.count(segment.sort_order().len());
     for sorted in segment.sort_order() {

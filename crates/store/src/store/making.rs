@@ -91,7 +91,7 @@ pub(super) fn create(disk: &Arc<dyn Disk>, directories: DataDirectories) -> Resu
     objects.schemas.insert(fold(&main.name), Arc::new(main));
     let catalog = Catalog { objects: Arc::new(objects), ..Catalog::default() };
     let mut manifest = Manifest::new(Arc::clone(disk));
-    manifest.create(&rows::encode(&catalog, 1))?;
+    manifest.create(&rows::encode(&catalog, 1), &[])?;
     // Closed, so that whoever opens it next finds nothing to repair.
     drop(manifest);
     disk.sync_directory("")?;

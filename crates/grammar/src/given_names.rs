@@ -5,10 +5,11 @@ use std::collections::HashSet;
 use datafusion::sql::parser::Statement as PlanStatement;
 use datafusion::sql::sqlparser::ast::{Query, Statement as Ast};
 use forebay_base::{Error, Result};
-use forebay_grammar::letter_cases::Given;
+
+use crate::letter_cases::Given;
 
 /// The names that a statement gives, where some are in quotes; those of tables are written as they are given.
-pub(crate) fn of(statement: &mut PlanStatement) -> Option<Given> {
+pub fn of(statement: &mut PlanStatement) -> Option<Given> {
     let ast = explained(statement)?;
     let given = Some(Given::of(ast)).filter(|given| !given.is_plain())?;
     given.name_tables(ast);
@@ -16,7 +17,7 @@ pub(crate) fn of(statement: &mut PlanStatement) -> Option<Given> {
 }
 
 /// The statement itself, or the one that EXPLAIN shows.
-pub(crate) fn explained(statement: &mut PlanStatement) -> Option<&mut Ast> {
+pub fn explained(statement: &mut PlanStatement) -> Option<&mut Ast> {
     match statement {
         PlanStatement::Statement(ast) => Some(ast),
         PlanStatement::Explain(explain) => explained(&mut explain.statement),
@@ -25,7 +26,10 @@ pub(crate) fn explained(statement: &mut PlanStatement) -> Option<&mut Ast> {
 }
 
 /// An error if WITH of a query gives a name twice.
-pub(crate) fn are_different(query: &Query) -> Result<()> {
+///
+/// # Errors
+/// `Input`.
+pub fn are_different(query: &Query) -> Result<()> {
     let mut named = HashSet::new();
     let tables = query.with.iter().flat_map(|with| &with.cte_tables);
     let mut tables = tables.map(|table| table.alias.name.value.to_lowercase());
