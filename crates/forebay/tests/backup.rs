@@ -160,12 +160,18 @@ fn transactions_go_on_beside_it_and_are_in_it_or_not() {
                 }
             });
         }
+        // Hot rows become segments, and segments others, while they are copied.
+        scope.spawn(|| {
+            let session = database.session();
+            while !is_over.load(Ordering::Relaxed) {
+                if let Err(error) = run(&session, "CHECKPOINT") {
+                    assert_eq!(error.kind(), ErrorKind::Conflict, "{error}");
+                }
+            }
+        });
         let _ends_them = Ends(&is_over);
         for number in 0..12 {
             let to = folder.path().join(format!("backup {number}"));
-            if number % 4 == 3 {
-                ok(&session, "CHECKPOINT");
-            }
             back_up(&session, &to);
             let copy = Database::open(&to, &options()).expect("it opens");
             let sums = run(&copy.session(), "SELECT count(*), sum(v) FROM account").expect("a sum");

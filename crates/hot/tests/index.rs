@@ -239,8 +239,9 @@ fn threads_get_a_key_once() {
         }
     });
     let now = indexed.commits.snapshot();
+    // None may be left: threads that run one after the other take away what they have added.
     let seen = indexed.seen(now.view());
-    assert!(seen.values().all(|rows| rows.len() == 1) && !seen.is_empty());
+    assert!(seen.values().all(|rows| rows.len() == 1), "{seen:?}");
     indexed.check(now.view());
 }
 

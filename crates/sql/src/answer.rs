@@ -93,6 +93,7 @@ impl Answer {
         let next = self.find_next();
         if let (Err(_), Some(transaction)) = (&next, &self.transaction) {
             transaction.fail();
+            self.working = None;
         }
         if !matches!(next, Ok(Some(_)))
             && let Some(logged) = self.logged.take()

@@ -28,6 +28,9 @@ use crate::volume::{DATABASE_DIRECTORY, FilePlace, SEGMENTS_DIRECTORY, Volume};
 /// Bytes that are copied at once.
 const COPY_BYTES: usize = 1 << 20;
 
+/// Hot rows that are written before it is asked whether to go on.
+const ASKED_ROWS: u64 = 1 << 12;
+
 /// What a backup has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackupReport {
@@ -84,7 +87,7 @@ impl Store {
         }
         disk.sync_directory(SEGMENTS_DIRECTORY)?;
         let rows = rows::encode_in_one_directory(&catalog, next_file);
-        let hot = hot_rows(&catalog, copy)?;
+        let hot = hot_rows(&catalog, copy, &mut || progress(done, all))?;
         let mut manifest = Manifest::new(Arc::clone(disk));
         manifest.create(&rows, hot.as_slice())?;
         // Closed, so that whoever opens it next finds nothing to repair.
@@ -121,14 +124,21 @@ fn copy_file(file: &DataFile, target: &dyn Disk, progress: &mut dyn FnMut(u64) -
     Ok(bytes)
 }
 
-/// Writes the hot rows that a catalog sees to a file; `None` where there are none.
-fn hot_rows(catalog: &Catalog, copy: &Volume) -> Result<Option<HotFile>> {
+/// Writes the hot rows that a catalog sees to a file; `None` where there are none. `go_on` is asked now and then.
+fn hot_rows(catalog: &Catalog, copy: &Volume, go_on: &mut dyn FnMut() -> Result<()>) -> Result<Option<HotFile>> {
     let (view, is_there) = (&catalog.hot, |id: TableId| catalog.stored_table(id).is_some());
     if view.count(is_there) == 0 {
         return Ok(None);
     }
-    let mut file = NewHotFile::create(copy, 1)?;
-    match view.each(is_there, |id| file.row(id, |out| view.push(id, out))) {
+    let (mut file, mut count) = (NewHotFile::create(copy, 1)?, 0_u64);
+    let written = view.each(is_there, |id| {
+        count += 1;
+        if count % ASKED_ROWS == 0 {
+            go_on()?;
+        }
+        file.row(id, |out| view.push(id, out))
+    });
+    match written {
         Ok(()) => file.finish().map(Some),
         Err(error) => {
             file.remove();
