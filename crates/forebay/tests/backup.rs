@@ -197,6 +197,7 @@ fn where_it_cannot_be_nothing_is_left() {
     for text in ["BACKUP", "BACKUP TO", "BACKUP TO x", "BACKUP TO 'x' 'y'", "BACKUP t TO 'x'"] {
         fails(&session, text, ErrorKind::Input);
     }
+    assert!(!Path::new("x").exists(), "a statement that is wrong makes nothing");
     ok(&session, "BEGIN");
     fails(&session, &to("within"), ErrorKind::Input);
     ok(&session, "ROLLBACK");

@@ -14,7 +14,11 @@ pub(crate) fn directory(tokens: Vec<TokenWithSpan>) -> Result<String> {
     parser.next_token();
     let _ = parser.parse_keyword(Keyword::DATABASE);
     parser.expect_keyword(Keyword::TO).map_err(parser_error)?;
-    let directory = parser.parse_literal_string().map_err(parser_error)?;
+    // A word without quotes would be a name.
+    let Token::SingleQuotedString(directory) = parser.peek_token().token else {
+        return Err(expected(&parser, "a directory in quotes"));
+    };
+    parser.next_token();
     match parser.peek_token().token {
         Token::EOF => Ok(directory),
         _ => Err(expected(&parser, "the end of the statement")),
