@@ -1,43 +1,19 @@
 //! BACKUP TO: what a backup has, beside whom it is made, and where it cannot be.
 
+mod texts;
+
 use std::fs;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-use forebay::arrow::util::display::array_value_to_string;
-use forebay::{Database, ErrorKind, Options, Session, Statement, directories};
+use forebay::{Database, ErrorKind, Options, Session, directories};
 use tempfile::TempDir;
+
+use crate::texts::{fails, ok, run};
 
 fn options() -> Options {
     Options { threads: Some(2), ..Options::default() }
-}
-
-/// The rows of a statement as texts.
-fn run(session: &Session, text: &str) -> forebay::Result<Vec<Vec<String>>> {
-    let mut result = session.execute(&Statement { text: text.to_owned() })?;
-    let mut rows = Vec::new();
-    while let Some(batch) = result.next_batch()? {
-        for row in 0..batch.num_rows() {
-            let values = batch.columns().iter().map(|column| array_value_to_string(column, row).expect("a text"));
-            rows.push(values.collect());
-        }
-    }
-    Ok(rows)
-}
-
-#[track_caller]
-fn ok(session: &Session, script: &str) {
-    for statement in session.statements(script).expect(script) {
-        run(session, &statement.text).unwrap_or_else(|error| panic!("{}: {error}", statement.text));
-    }
-}
-
-#[track_caller]
-fn fails(session: &Session, text: &str, kind: ErrorKind) -> String {
-    let error = run(session, text).expect_err(text);
-    assert_eq!(error.kind(), kind, "{text}: {error}");
-    error.to_string()
 }
 
 fn back_up(session: &Session, to: &Path) -> Vec<Vec<String>> {

@@ -1,44 +1,20 @@
 //! `forebay.transactions`, KILL TRANSACTION and idle transactions: sessions look at each other's transactions and end them.
 
+mod texts;
+
 use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use forebay::arrow::util::display::array_value_to_string;
 use forebay::{Database, ErrorKind, Options, Session, Statement};
+
+use crate::texts::{fails, ok, run};
 
 fn database() -> Database {
     let database = Database::in_memory(&Options { threads: Some(2), ..Options::default() }).expect("a database");
     let session = database.session();
     ok(&session, "CREATE TABLE t (k INTEGER PRIMARY KEY, v INTEGER); INSERT INTO t VALUES (1, 1), (2, 2)");
     database
-}
-
-/// The rows of a statement as texts.
-fn run(session: &Session, text: &str) -> forebay::Result<Vec<Vec<String>>> {
-    let mut result = session.execute(&Statement { text: text.to_owned() })?;
-    let mut rows = Vec::new();
-    while let Some(batch) = result.next_batch()? {
-        for row in 0..batch.num_rows() {
-            let values = batch.columns().iter().map(|column| array_value_to_string(column, row).expect("a text"));
-            rows.push(values.collect());
-        }
-    }
-    Ok(rows)
-}
-
-#[track_caller]
-fn ok(session: &Session, script: &str) {
-    for statement in session.statements(script).expect(script) {
-        run(session, &statement.text).unwrap_or_else(|error| panic!("{}: {error}", statement.text));
-    }
-}
-
-#[track_caller]
-fn fails(session: &Session, text: &str, kind: ErrorKind) -> String {
-    let error = run(session, text).expect_err(text);
-    assert_eq!(error.kind(), kind, "{text}: {error}");
-    error.to_string()
 }
 
 /// The number of the transaction of another session that has run this statement last, once it does this.
