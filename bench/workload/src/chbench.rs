@@ -112,12 +112,12 @@ impl Bench<'_> {
     }
 
     fn work(&self, schedule: &Schedule, progress: &Progress) -> Result<Outcome> {
-        let sessions = self.options.terminals.sessions(&self.database)?;
+        let connections = self.options.terminals.connections(&self.database)?;
         let work = || {
             if let Some(cores) = &self.terminal_cores {
                 cores.confine_thread()?;
             }
-            by_statements_until(sessions, self.options.terminals.warehouses, schedule, progress)
+            by_statements_until(connections, self.options.terminals.warehouses, schedule, progress)
         };
         // The terminals have the cores of the thread that starts them.
         thread::scope(|scope| scope.spawn(work).join()).unwrap_or_else(|_| Err(panicked()))

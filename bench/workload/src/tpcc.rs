@@ -35,7 +35,7 @@ use calls::Calls;
 use statements::Statements;
 use terminal::Terminal;
 
-pub use connection::{Access, Connection, Param, Rows};
+pub use connection::{Access, Client, Connection, Param, RowCounts, Rows};
 pub use population::{SCHEMA, TABLES, prepare};
 pub use tally::Outcome;
 pub(crate) use terminal::Progress;
@@ -85,9 +85,9 @@ impl TerminalOptions {
         Ok(session)
     }
 
-    /// A session for each terminal.
-    pub(crate) fn sessions(&self, database: &Database) -> Result<Vec<Session>> {
-        (0..self.clients).map(|_| self.session(database)).collect()
+    /// A connection for each terminal.
+    pub(crate) fn connections(&self, database: &Database) -> Result<Vec<Client>> {
+        (0..self.clients).map(|_| Client::new(self.session(database)?)).collect()
     }
 
     /// Writes what was measured, if that is asked for.
@@ -120,7 +120,7 @@ pub fn bench_tpcc(options: &TpccOptions, out: &mut dyn Write) -> Result<()> {
     let schedule = Schedule { duration: Some(terminals.duration), ..Schedule::default() };
     let outcome = match options.procedures {
         true => by_calls(&database, terminals, &schedule)?,
-        false => by_statements(terminals.sessions(&database)?, terminals.warehouses, &schedule)?,
+        false => by_statements(terminals.connections(&database)?, terminals.warehouses, &schedule)?,
     };
     outcome.report(out)?;
     terminals.write_record(|| record(options, &outcome))?;
@@ -201,7 +201,7 @@ fn record(options: &TpccOptions, outcome: &Outcome) -> serde_json::Value {
 ///
 /// # Errors
 /// The first condition that some rows break: its clause, and how many.
-pub fn check<C: Connection>(connection: &C) -> Result<()> {
+pub fn check<C: RowCounts>(connection: &C) -> Result<()> {
     for (place, condition) in CONDITIONS.split_inclusive(';').filter(|text| text.contains(';')).enumerate() {
         let found = connection.count_rows(condition)?;
         if found > 0 {

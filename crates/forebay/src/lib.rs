@@ -34,6 +34,7 @@ mod params;
 pub mod process_memory;
 mod rates;
 mod resources;
+mod rows;
 pub mod storage;
 pub mod timeline;
 
@@ -50,6 +51,7 @@ pub use forebay_disk::{begin_without_huge_pages, end_without_huge_pages};
 pub use forebay_render as render;
 pub use forebay_sql::{Parameter, Prepared, ResultKind, hide_caught as hide_caught_panics};
 pub use params::{Params, Value};
+pub use rows::{Decimal, FromValue, Rows};
 
 use arrow::array::RecordBatch;
 use arrow::datatypes::SchemaRef;
@@ -198,8 +200,8 @@ impl Database {
         }
         let (runtime, plans, background) =
             (Arc::new(Workers::new(runtime)), Arc::default(), Arc::new(engine.background()));
-        let sessions = Arc::default();
-        let shared = Shared { engine, runtime, environment, threads, plans, sessions, background };
+        let (sessions, merges) = (Arc::default(), Arc::default());
+        let shared = Shared { engine, runtime, environment, threads, plans, sessions, merges, background };
         Ok(Self { shared, keyed: Arc::default() })
     }
 
@@ -367,7 +369,7 @@ impl Session {
     ///
     /// Errors: too few values, too many, unknown names; and whatever [`Session::execute`] reports.
     pub fn execute_prepared(&self, prepared: &Prepared, params: &Params) -> Result<QueryResult> {
-        let answer = self.inner.execute_prepared(prepared, &params.values(), || params.arguments())?;
+        let answer = self.inner.execute_prepared(prepared, params.values(), || params.arguments())?;
         Ok(QueryResult { answer })
     }
 
@@ -439,6 +441,11 @@ impl QueryResult {
     /// The next rows, `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
         self.answer.next_batch()
+    }
+
+    /// The next rows, to be read value by value; `None` at the end. Of a statement that found its rows by key no arrays are made.
+    pub fn next_rows(&mut self) -> Result<Option<Rows>> {
+        Ok(self.answer.next_rows()?.map(Rows::new))
     }
 
     /// Figures of the work done so far; final after the last batch.

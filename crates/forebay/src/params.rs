@@ -1,82 +1,80 @@
 //! Values for the parameters of prepared statements.
 
-use std::sync::Arc;
-
-use arrow::array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Float32Array, Float64Array, Int8Array, Int16Array,
-    Int32Array, Int64Array, NullArray, StringArray, UInt8Array, UInt16Array, UInt32Array, UInt64Array,
-};
+use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 use forebay_base::{Error, Result};
 use forebay_render::types::sql_name;
 use forebay_render::value::{Notation, cells};
-use forebay_sql::Argument;
+use forebay_sql::{Argument, Named, ParameterValue};
 
-/// One value of any type: an array of one row, or what is made into one.
+/// One value of any type.
 ///
 /// ```
 /// use forebay::Value;
 /// use std::sync::Arc;
 /// let day = forebay::arrow::array::Date32Array::from(vec![9497]);
 /// for value in [Value::from(5), Value::from("text"), Value::from(None::<f64>), Value::array(Arc::new(day)).unwrap()] {
-///     assert_eq!(value.as_array().len(), 1);
+///     assert_eq!(value.to_array().unwrap().len(), 1);
 /// }
 /// ```
 #[derive(Debug, Clone)]
-pub struct Value(ArrayRef);
+pub struct Value(ParameterValue);
 
 impl Value {
     /// NULL, of no type.
     pub fn null() -> Self {
-        Self(Arc::new(NullArray::new(1)))
+        Self(ParameterValue::null())
     }
 
     /// A decimal: `unscaled` divided by ten to the power of `scale`.
     ///
     /// Errors: digits or a scale that decimals do not have.
     pub fn decimal(unscaled: i128, precision: u8, scale: u8) -> Result<Self> {
-        let array = Decimal128Array::from(vec![unscaled]).with_precision_and_scale(precision, scale as i8);
-        Ok(Self(Arc::new(array.map_err(|error| Error::input(error.to_string()))?)))
+        let scale = i8::try_from(scale).map_err(|_| Error::input(format!("a decimal has no scale of {scale}")))?;
+        ParameterValue::decimal(unscaled, precision, scale).map(Self)
     }
 
     /// The value of an array of one row, whose type the value has: dates, times, timestamps, intervals and so on.
     ///
-    /// Errors: an array of no row, or of more.
+    /// Errors: an array of no row, or of more; a type without single values.
     pub fn array(array: ArrayRef) -> Result<Self> {
         match array.len() {
-            1 => Ok(Self(array)),
+            1 => ParameterValue::of_array(&array).map(Self),
             rows => Err(Error::input(format!("a parameter takes one value, not {rows}"))),
         }
     }
 
     /// The value as an array of one row.
-    pub fn as_array(&self) -> &ArrayRef {
-        &self.0
+    ///
+    /// Errors: a type of which there are no arrays.
+    pub fn to_array(&self) -> Result<ArrayRef> {
+        self.0.to_array()
     }
+}
 
-    /// The value as SQL, with its type.
-    fn sql(&self) -> Result<String> {
-        let data_type = self.0.data_type();
-        if data_type.is_nested() {
-            return Err(Error::unsupported(format!("a parameter of type {} is not supported", sql_name(data_type)))
-                .hint("Give its parts as parameters, or write the value in the statement"));
-        }
-        let mut text = String::new();
-        let is_null = !cells(&self.0, Notation::Text)(0, &mut text);
-        Ok(match data_type {
-            DataType::Null => "NULL".to_owned(),
-            _ if is_null => format!("CAST(NULL AS {})", sql_name(data_type)),
-            DataType::Boolean => text,
-            // Texts become what they stand beside, as they do where they are written.
-            DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => quoted(&text),
-            DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
-                let bytes: String = text.as_bytes()[2..].chunks(2).map(escaped).collect();
-                format!("CAST('{bytes}' AS BLOB)")
-            }
-            DataType::Int64 if !text.starts_with('-') => text,
-            _ => format!("CAST({} AS {})", quoted(&text), sql_name(data_type)),
-        })
+/// A value as SQL, with its type.
+fn sql(value: &ParameterValue) -> Result<String> {
+    let array = value.to_array()?;
+    let data_type = array.data_type();
+    if data_type.is_nested() {
+        return Err(Error::unsupported(format!("a parameter of type {} is not supported", sql_name(data_type)))
+            .hint("Give its parts as parameters, or write the value in the statement"));
     }
+    let mut text = String::new();
+    let is_null = !cells(&array, Notation::Text)(0, &mut text);
+    Ok(match data_type {
+        DataType::Null => "NULL".to_owned(),
+        _ if is_null => format!("CAST(NULL AS {})", sql_name(data_type)),
+        DataType::Boolean => text,
+        // Texts become what they stand beside, as they do where they are written.
+        DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => quoted(&text),
+        DataType::Binary | DataType::LargeBinary | DataType::BinaryView | DataType::FixedSizeBinary(_) => {
+            let bytes: String = text.as_bytes()[2..].chunks(2).map(escaped).collect();
+            format!("CAST('{bytes}' AS BLOB)")
+        }
+        DataType::Int64 if !text.starts_with('-') => text,
+        _ => format!("CAST({} AS {})", quoted(&text), sql_name(data_type)),
+    })
 }
 
 /// `\xff` of `ff`.
@@ -90,37 +88,22 @@ fn quoted(text: &str) -> String {
 
 /// Rust's types as values.
 macro_rules! values_from {
-    ($($source:ty => $array:ty),* $(,)?) => {
+    ($($source:ty),* $(,)?) => {
         $(impl From<$source> for Value {
             fn from(value: $source) -> Self {
-                Self(Arc::new(<$array>::from(vec![value])))
+                Self(Some(value).into())
             }
         }
 
         impl From<Option<$source>> for Value {
             fn from(value: Option<$source>) -> Self {
-                Self(Arc::new(<$array>::from(vec![value])))
+                Self(value.into())
             }
         })*
     };
 }
 
-values_from!(
-    bool => BooleanArray,
-    i8 => Int8Array,
-    i16 => Int16Array,
-    i32 => Int32Array,
-    i64 => Int64Array,
-    u8 => UInt8Array,
-    u16 => UInt16Array,
-    u32 => UInt32Array,
-    u64 => UInt64Array,
-    f32 => Float32Array,
-    f64 => Float64Array,
-    &str => StringArray,
-    String => StringArray,
-    &[u8] => BinaryArray,
-);
+values_from!(bool, i8, i16, i32, i64, u8, u16, u32, u64, f32, f64, &str, String, &[u8]);
 
 /// Values for all parameters of a statement.
 ///
@@ -130,7 +113,7 @@ values_from!(
 /// let named = Params::new().bind("day", "1996-01-01").bind("$least", 5);
 /// ```
 #[derive(Debug, Clone, Default)]
-pub struct Params(Vec<(Option<String>, Value)>);
+pub struct Params(Vec<Named>);
 
 impl Params {
     /// No values.
@@ -138,29 +121,33 @@ impl Params {
         Self::default()
     }
 
+    /// No values, with room for so many.
+    pub fn with_capacity(values: usize) -> Self {
+        Self(Vec::with_capacity(values))
+    }
+
     /// With the value of the next numbered parameter, `$1` first.
     #[must_use]
     pub fn push(mut self, value: impl Into<Value>) -> Self {
-        self.0.push((None, value.into()));
+        self.0.push((None, value.into().0));
         self
     }
 
     /// With the value of a named parameter, with or without its `$`.
     #[must_use]
     pub fn bind(mut self, name: &str, value: impl Into<Value>) -> Self {
-        self.0.push((Some(name.trim_start_matches('$').to_owned()), value.into()));
+        self.0.push((Some(name.trim_start_matches('$').to_owned()), value.into().0));
         self
     }
 
-    /// As arrays.
-    pub(crate) fn values(&self) -> Vec<(Option<&str>, &ArrayRef)> {
-        self.0.iter().map(|(name, value)| (name.as_deref(), &value.0)).collect()
+    /// By name or in their order.
+    pub(crate) fn values(&self) -> &[Named] {
+        &self.0
     }
 
     /// As SQL.
     pub(crate) fn arguments(&self) -> Result<Vec<Argument>> {
-        let argument =
-            |(name, value): &(Option<String>, Value)| Ok(Argument { name: name.clone(), value: value.sql()? });
+        let argument = |(name, value): &Named| Ok(Argument { name: name.clone(), value: sql(value)? });
         self.0.iter().map(argument).collect()
     }
 }

@@ -243,3 +243,57 @@ fn calls_from_tasks_do_not_panic() {
     let one = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
     one.block_on(async { work() });
 }
+
+#[test]
+fn transactions_begin_and_end_by_prepared_statements() {
+    let database = database();
+    let (session, other) = (database.session(), database.session());
+    run(&session, "CREATE TABLE t (k INTEGER PRIMARY KEY, v INTEGER); INSERT INTO t VALUES (1, 0)");
+    let prepare = |text| session.prepare(text).expect(text);
+    let [begin, commit, roll_back] = ["BEGIN", "COMMIT", "ROLLBACK"].map(prepare);
+    let [savepoint, back, release] = ["SAVEPOINT s", "ROLLBACK TO s", "RELEASE s"].map(prepare);
+    let add = prepare("UPDATE t SET v = v + $1 WHERE k = 1");
+    assert!(begin.parameters().is_empty() && begin.columns().is_some_and(|columns| columns.fields().is_empty()));
+    let done = |prepared: &forebay::Prepared| {
+        session.execute_prepared(prepared, &Params::new()).map(|done| done.kind().clone())
+    };
+    let told = |text: &str| forebay::ResultKind::Done(text.to_owned());
+    let adds = |number: i32| session.execute_prepared(&add, &Params::new().push(number)).map(drop);
+    let value = |session: &Session| ask(session, "SELECT v FROM t", Params::new()).expect("rows").remove(0);
+    for (round, last, expected) in [(1, &commit, "11"), (2, &roll_back, "11"), (3, &commit, "22")] {
+        assert_eq!(done(&begin).expect("begun"), told("BEGIN"), "{round}");
+        adds(1).expect("changed");
+        assert_eq!(done(&savepoint).expect("set"), told("SAVEPOINT"));
+        adds(100).expect("changed");
+        assert_eq!(done(&back).expect("gone back"), told("ROLLBACK TO"));
+        adds(10).expect("changed");
+        assert_eq!(done(&release).expect("forgotten"), told("RELEASE"));
+        assert!(done(last).is_ok());
+        assert_eq!((value(&session), value(&other)), (expected.to_owned(), expected.to_owned()), "{round}");
+    }
+    // What does not go says so, as a text does.
+    for (prepared, kind) in
+        [(&commit, ErrorKind::Input), (&roll_back, ErrorKind::Input), (&savepoint, ErrorKind::Input)]
+    {
+        assert_eq!(done(prepared).expect_err("none is open").kind(), kind);
+    }
+    done(&begin).expect("begun");
+    adds(1).expect("changed");
+    assert_eq!(done(&begin).expect_err("within another one").kind(), ErrorKind::Input);
+    assert_eq!(adds(1).expect_err("aborted").kind(), ErrorKind::Aborted);
+    assert_eq!(done(&commit).expect("ended"), told("ROLLBACK"));
+    assert_eq!(value(&session), "22");
+    assert!(session.execute_prepared(&begin, &Params::new().push(1)).is_err(), "it takes no value");
+    // Durability and isolation are those of now.
+    run(&session, "SET durability = off; SET default_transaction_isolation = 'read committed'");
+    done(&begin).expect("begun");
+    assert_eq!(value(&session), "22");
+    run(&other, "UPDATE t SET v = 5");
+    assert_eq!(value(&session), "5");
+    done(&commit).expect("nothing to keep");
+    let read_only = prepare("BEGIN READ ONLY");
+    done(&read_only).expect("begun");
+    assert_eq!(adds(1).expect_err("read-only").kind(), ErrorKind::Input);
+    done(&roll_back).expect("ended");
+    assert_eq!(value(&other), "5");
+}

@@ -57,6 +57,14 @@ impl<'a> Cell<'a> {
         }
     }
 
+    /// The integer that it is in a column of this type; `None` for NULL, strings and floats.
+    pub fn integer(self, physical: PhysicalType) -> Option<i128> {
+        match (self, physical) {
+            (Self::Null | Self::Bytes(_), _) | (_, PhysicalType::F32 | PhysicalType::F64) => None,
+            (Self::Fixed(bits), _) => Some(integer(bits, physical)),
+        }
+    }
+
     /// A value of an 8-byte integer column.
     pub fn i64(value: i64) -> Self {
         Self::Fixed(u128::from(value as u64))
@@ -99,6 +107,9 @@ pub(crate) fn integer(bits: u128, physical: PhysicalType) -> i128 {
     }
 }
 
+/// Memory for the texts of a row at first.
+const TEXT_BYTES: usize = 128;
+
 /// The values of one row, in memory of its own that is used again from row to row.
 #[derive(Debug, Clone, Default)]
 pub struct Row {
@@ -115,6 +126,11 @@ enum Slot {
 }
 
 impl Row {
+    /// One without values that has room for so many.
+    pub fn with_capacity(values: usize) -> Self {
+        Self { slots: Vec::with_capacity(values), bytes: Vec::new() }
+    }
+
     /// Number of values.
     pub fn len(&self) -> usize {
         self.slots.len()
@@ -161,6 +177,10 @@ impl Row {
             Cell::Fixed(bits) => Slot::Fixed(bits),
             Cell::Bytes(bytes) => {
                 let start = self.bytes.len();
+                if self.bytes.capacity() == 0 {
+                    // One piece of memory for all texts of most rows.
+                    self.bytes.reserve(bytes.len().max(TEXT_BYTES));
+                }
                 self.bytes.extend_from_slice(bytes);
                 Slot::Bytes(start, bytes.len())
             }

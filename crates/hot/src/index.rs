@@ -11,6 +11,7 @@
 //! Lock order: the index, then a chunk's latch. Must not know: what keys are called, rows that are not hot.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::ops::Bound;
 use std::sync::PoisonError;
 
@@ -20,6 +21,7 @@ use smallvec::SmallVec;
 use crate::cell::{Cell, Row};
 use crate::chunk::Newest;
 use crate::commits::View;
+use crate::index_key::IndexKey;
 use crate::key::{is_key, push_key};
 use crate::row_id::RowId;
 use crate::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -36,12 +38,6 @@ const FIRST_STEP_ENTRIES: usize = 4;
 /// more and more of them in front.
 const DROPPED_TOGETHER: usize = 8;
 
-/// Bytes of a key: those of most beside each other in the nodes of the map, so that a look-up follows no pointer for each that it compares.
-type KeyBytes = SmallVec<[u8; KEY_BYTES]>;
-
-/// Four integers, each with its byte in front.
-const KEY_BYTES: usize = 36;
-
 /// Finds rows of a table by some of its columns.
 #[derive(Debug)]
 pub struct KeyIndex {
@@ -53,7 +49,7 @@ pub struct KeyIndex {
 
 #[derive(Debug, Default)]
 struct Entries {
-    by_key: BTreeMap<KeyBytes, Rows>,
+    by_key: BTreeMap<IndexKey, Rows>,
     /// Rows of all keys.
     rows: usize,
 }
@@ -83,29 +79,34 @@ impl Rows {
 
 impl Entries {
     /// Rows of a key.
-    fn get(&self, key: &[u8]) -> &[RowId] {
+    fn get(&self, key: &IndexKey) -> &[RowId] {
         self.by_key.get(key).map_or(&[], Rows::as_slice)
     }
 
     /// Gives a key other rows than those that it has.
-    fn set(&mut self, key: &[u8], rows: &[RowId]) {
-        let before = match (self.by_key.get_mut(key), rows) {
-            (None, []) => return,
-            (None, _) => self.by_key.insert(key.into(), Rows::of(rows)),
-            (Some(_), []) => self.by_key.remove(key),
-            (Some(known), _) => Some(std::mem::replace(known, Rows::of(rows))),
+    fn set(&mut self, key: IndexKey, rows: &[RowId]) {
+        let before = match (self.by_key.entry(key), rows) {
+            (Entry::Vacant(_), []) => return,
+            (Entry::Vacant(place), _) => {
+                place.insert(Rows::of(rows));
+                None
+            }
+            (Entry::Occupied(known), []) => Some(known.remove()),
+            (Entry::Occupied(mut known), _) => Some(known.insert(Rows::of(rows))),
         };
         self.rows = self.rows + rows.len() - before.map_or(0, |before| before.as_slice().len());
     }
 
-    /// Gives a row to a key that has none; whether it had none.
-    fn begin(&mut self, key: &[u8], row: RowId) -> bool {
-        let is_new = !self.by_key.contains_key(key);
-        if is_new {
-            self.by_key.insert(key.into(), Rows::One(row));
-            self.rows += 1;
+    /// Gives a row to a key that has none; the rows that it has otherwise.
+    fn begin(&mut self, key: IndexKey, row: RowId) -> &[RowId] {
+        match self.by_key.entry(key) {
+            Entry::Vacant(place) => {
+                place.insert(Rows::One(row));
+                self.rows += 1;
+                &[]
+            }
+            Entry::Occupied(known) => known.into_mut().as_slice(),
         }
-        is_new
     }
 }
 
@@ -150,12 +151,14 @@ impl KeyIndex {
     /// `Constraint` where another row has it; `Conflict` where one has it or may have it whose writer the view does not see. Then there
     /// is no entry.
     pub fn insert(&self, view: View<'_>, key: &[u8], row: RowId) -> Result<()> {
+        let entry = IndexKey::of(key);
         let mut entries = self.write();
-        if entries.begin(key, row) {
+        let known = entries.begin(entry.clone(), row);
+        if known.is_empty() {
             return Ok(());
         }
         let mut kept: SmallVec<[RowId; 2]> = SmallVec::new();
-        for other in entries.get(key).iter().copied().filter(|other| *other != row) {
+        for other in known.iter().copied().filter(|other| *other != row) {
             if self.is_borne_out(key, other) {
                 if self.is_unique {
                     self.check_one(view, key, other)?;
@@ -164,7 +167,7 @@ impl KeyIndex {
             }
         }
         kept.push(row);
-        entries.set(key, &kept);
+        entries.set(entry, &kept);
         Ok(())
     }
 
@@ -177,10 +180,12 @@ impl KeyIndex {
 
     /// The same as [`KeyIndex::insert`] without a look at other rows: of a table that is being filled, or where [`KeyIndex::check`] follows.
     pub fn add(&self, key: &[u8], row: RowId) {
+        let entry = IndexKey::of(key);
         let mut entries = self.write();
-        if !entries.begin(key, row) && !entries.get(key).contains(&row) {
-            let rows = [entries.get(key), &[row]].concat();
-            entries.set(key, &rows);
+        let known = entries.begin(entry.clone(), row);
+        if !known.is_empty() && !known.contains(&row) {
+            let rows = [known, &[row]].concat();
+            entries.set(entry, &rows);
         }
     }
 
@@ -213,8 +218,9 @@ impl KeyIndex {
 
     /// The row that has a key, as a view sees it; of several the first that was added.
     pub fn find(&self, view: View<'_>, key: &[u8]) -> Option<RowId> {
+        let entry = IndexKey::of(key);
         let entries = self.read();
-        entries.get(key).iter().copied().find(|id| self.has_key(view, key, *id))
+        entries.get(&entry).iter().copied().find(|id| self.has_key(view, key, *id))
     }
 
     /// Calls `each` with the rows that a view sees whose keys lie within these bounds, in the order of the keys, until it says that it has
@@ -228,22 +234,22 @@ impl KeyIndex {
         (low, high): (Bound<&[u8]>, Bound<&[u8]>),
         mut each: impl FnMut(RowId) -> Result<bool>,
     ) -> Result<()> {
-        let mut low = low.map(KeyBytes::from_slice);
+        let (mut low, high) = (low.map(IndexKey::of), high.map(IndexKey::of));
         let (mut step, mut found, mut dead) = (FIRST_STEP_ENTRIES, Vec::new(), Vec::new());
         'steps: loop {
             found.clear();
             let last = {
                 let entries = self.read();
-                let from = low.as_ref().map(AsRef::as_ref);
-                if is_empty(from, high) {
+                let (from, to) = (low.as_ref(), high.as_ref());
+                if is_empty(from, to) {
                     break;
                 }
                 let (mut last, mut looked_at) = (None, 0);
-                for (key, rows) in entries.by_key.range::<[u8], _>((from, high)).take(step) {
+                for (key, rows) in entries.by_key.range((from, to)).take(step) {
                     (last, looked_at) = (Some(key), looked_at + 1);
-                    let before = found.len();
-                    found.extend(rows.as_slice().iter().copied().filter(|id| self.has_key(view, key, *id)));
-                    if found.len() == before && !rows.as_slice().iter().any(|id| self.is_borne_out(key, *id)) {
+                    let (before, bytes) = (found.len(), key.bytes());
+                    found.extend(rows.as_slice().iter().copied().filter(|id| self.has_key(view, &bytes, *id)));
+                    if found.len() == before && !rows.as_slice().iter().any(|id| self.is_borne_out(&bytes, *id)) {
                         dead.push(key.clone());
                     }
                 }
@@ -276,13 +282,12 @@ impl KeyIndex {
 
     /// Bytes of memory, about: keys, and what the map adds to each.
     pub fn memory_bytes(&self) -> usize {
-        const ENTRY_BYTES: usize = size_of::<(KeyBytes, Rows)>() * 3 / 2;
+        const ENTRY_BYTES: usize = size_of::<(IndexKey, Rows)>() * 3 / 2;
         let several = |rows: &Rows| match rows {
             Rows::One(_) => 0,
             Rows::Several(rows) => rows.capacity() * size_of::<RowId>(),
         };
-        let beside = |key: &KeyBytes| if key.spilled() { key.capacity() } else { 0 };
-        self.read().by_key.iter().map(|(key, rows)| beside(key) + several(rows) + ENTRY_BYTES).sum()
+        self.read().by_key.iter().map(|(key, rows)| key.heap_bytes() + several(rows) + ENTRY_BYTES).sum()
     }
 
     /// Drops entries that no version of their row bears out, where they are many: there are a quarter more entries than rows.
@@ -295,11 +300,11 @@ impl KeyIndex {
 
     /// Drops entries that no version of their row bears out.
     pub fn sweep(&self) {
-        let mut low: Bound<KeyBytes> = Bound::Unbounded;
+        let mut low: Bound<IndexKey> = Bound::Unbounded;
         loop {
-            let keys: Vec<KeyBytes> = {
+            let keys: Vec<IndexKey> = {
                 let entries = self.read();
-                let range = entries.by_key.range::<[u8], _>((low.as_ref().map(AsRef::as_ref), Bound::Unbounded));
+                let range = entries.by_key.range((low.as_ref(), Bound::Unbounded));
                 range.take(STEP_ENTRIES).map(|(key, _)| key.clone()).collect()
             };
             let Some(last) = keys.last().cloned() else { return };
@@ -309,20 +314,20 @@ impl KeyIndex {
     }
 
     /// Drops entries of these keys that no version of their row bears out.
-    fn drop_dead(&self, keys: &[KeyBytes]) {
+    fn drop_dead(&self, keys: &[IndexKey]) {
         let mut entries = self.write();
         for key in keys {
-            let rows = entries.get(key);
-            let kept: SmallVec<[RowId; 2]> = rows.iter().copied().filter(|id| self.is_borne_out(key, *id)).collect();
+            let (rows, bytes) = (entries.get(key), key.bytes());
+            let kept: SmallVec<[RowId; 2]> = rows.iter().copied().filter(|id| self.is_borne_out(&bytes, *id)).collect();
             if kept.len() < rows.len() {
-                entries.set(key, &kept);
+                entries.set(key.clone(), &kept);
             }
         }
     }
 
     /// Rows that have a key or have had it.
     fn rows_of(&self, key: &[u8]) -> SmallVec<[RowId; 2]> {
-        SmallVec::from_slice(self.read().get(key))
+        SmallVec::from_slice(self.read().get(&IndexKey::of(key)))
     }
 
     /// An error where a row has a key, or may come to have it.
@@ -375,7 +380,7 @@ impl KeyIndex {
 }
 
 /// Whether nothing lies within the bounds, which a map takes for a mistake.
-fn is_empty(low: Bound<&[u8]>, high: Bound<&[u8]>) -> bool {
+fn is_empty(low: Bound<&IndexKey>, high: Bound<&IndexKey>) -> bool {
     match (low, high) {
         (Bound::Included(low), Bound::Included(high)) => low > high,
         (Bound::Excluded(low) | Bound::Included(low), Bound::Excluded(high) | Bound::Included(high)) => low >= high,

@@ -32,6 +32,7 @@ mod commits;
 mod fixed;
 mod heap;
 mod index;
+mod index_key;
 mod key;
 mod marks;
 mod row_id;

@@ -212,7 +212,7 @@ impl<'t> KeyedRows<'t> {
         let row = match found {
             KeyedRow::Hot(id) if !changes_keys => return self.transaction.update_hot(table.id, id, changes).map(drop),
             _ => {
-                let mut row = HotRow::default();
+                let mut row = HotRow::with_capacity(table.columns().len());
                 self.read(table, found, &(0..table.columns().len()).collect::<Vec<_>>(), &mut row)?;
                 row
             }

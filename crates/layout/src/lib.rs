@@ -10,7 +10,9 @@ mod order;
 mod projections;
 pub mod statements;
 pub mod table_options;
+mod turns;
 
 pub use maintain::CLUSTER_OPTION;
 pub use maintenance::Maintenance;
 pub use projections::ShownSuggestion;
+pub use turns::MergeTurns;

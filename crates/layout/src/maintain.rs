@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use datafusion::sql::sqlparser::ast::ObjectName;
-use forebay_base::{Error, ProjectionId, Result};
+use forebay_base::{Error, ProjectionId, Result, TableId};
 use forebay_engine::analyze::{Curve, Unordered, order_of_queries};
 use forebay_engine::cluster::TableOrder;
 use forebay_engine::compact::{self, Merging};
@@ -27,25 +27,29 @@ impl Maintenance<'_> {
     pub fn checkpoint(&self) -> Result<()> {
         let store = self.engine.store();
         store.freeze()?;
-        store.catalog().tables().try_for_each(|table| self.merge(table, Merging::All))?;
+        store.catalog().tables().try_for_each(|table| self.merge(table, Merging::All).map(drop))?;
         store.checkpoint()
     }
 
-    /// Merges small segments of a table of which many have gathered.
+    /// Merges small segments of a table of which many have gathered, without hot rows between them; false where there are none.
     ///
     /// # Errors
     /// Those of reading and writing, and `Conflict` where somebody else has changed them meanwhile.
-    pub fn merge_gathered(&self, table: &Arc<TableSnapshot>) -> Result<()> {
-        self.merge(table, Merging::Gathered)
+    pub fn merge_gathered(&self, table: TableId) -> Result<bool> {
+        // Rows that were deleted one by one are not there any more.
+        self.catalog.table_by_id(table).map_or(Ok(false), |table| self.merge(table, Merging::Gathered))
     }
 
-    fn merge(&self, table: &Arc<TableSnapshot>, merging: Merging) -> Result<()> {
+    /// Whether any were merged.
+    fn merge(&self, table: &Arc<TableSnapshot>, merging: Merging) -> Result<bool> {
         let merged = match self.known_order(table) {
             Some(order) => self.merged_in_order(table, &order, merging)?,
             None => compact::merge_small(self.engine, table, merging, self.cancel)?,
         };
         let own = merged.into_iter().map(|merged| (ProjectionId::TABLE, merged));
-        self.lay_out(table, own.chain(self.merged_copies(table, merging)?).collect(), None)
+        let laid_out: Vec<_> = own.chain(self.merged_copies(table, merging)?).collect();
+        let is_any = !laid_out.is_empty();
+        self.lay_out(table, laid_out, None).map(|()| is_any)
     }
 
     /// Writes a table's segments anew, in its order where it has one.

@@ -4,9 +4,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use arrow::array::{Array, ArrayRef};
 use arrow::datatypes::DataType;
 
+use crate::parameter_value::ParameterValue;
 use crate::program::Program;
 
 /// The last program of a statement, or that it is none.
@@ -34,15 +34,18 @@ impl KeptProgram {
     pub fn find(
         &self,
         numbers: (u64, u64),
-        values: &[ArrayRef],
+        values: &[&ParameterValue],
         recognize: impl FnOnce(&[DataType]) -> Option<Program>,
     ) -> Arc<Known> {
         let types = || values.iter().map(|value| value.data_type());
         let last = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if let Some(known) = last.filter(|known| known.numbers == numbers && known.types.iter().eq(types())) {
+        let has_types = |known: &Known| {
+            known.types.len() == values.len() && known.types.iter().zip(types()).all(|(known, own)| *known == own)
+        };
+        if let Some(known) = last.filter(|known| known.numbers == numbers && has_types(known)) {
             return known;
         }
-        let types: Vec<DataType> = types().cloned().collect();
+        let types: Vec<DataType> = types().collect();
         let program = recognize(&types);
         let known = Arc::new(Known { numbers, types, program });
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&known));
@@ -54,25 +57,4 @@ impl KeptProgram {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.as_ref().is_some_and(|known| known.program.is_some())
     }
-}
-
-/// A value for a parameter: of this name, or of that of its place.
-pub type Named<'v> = (Option<&'v str>, &'v ArrayRef);
-
-/// Values in the order of the parameters, which have these names; `None` where there are too few, too many or others.
-pub fn ordered(names: &[String], values: &[Named<'_>]) -> Option<Vec<ArrayRef>> {
-    if names.len() != values.len() {
-        return None;
-    }
-    let value = |(at, name): (usize, &String)| {
-        let (own, value) = values[at];
-        match own {
-            None => (name.parse() == Ok(at + 1)).then(|| Arc::clone(value)),
-            Some(_) => {
-                let is_it = |(own, _): &&Named<'_>| own.is_some_and(|own| own.eq_ignore_ascii_case(name));
-                values.iter().find(is_it).map(|(_, value)| Arc::clone(value))
-            }
-        }
-    };
-    names.iter().enumerate().map(value).collect()
 }

@@ -88,28 +88,31 @@ impl Accumulator {
         }
     }
 
-    /// The result as an array of a type, of one row.
-    pub(crate) fn array(self, aggregate: &Aggregate, data_type: &DataType) -> Option<ArrayRef> {
+    /// The result as a column of a type has it; `None` where the statement has to be planned.
+    pub(crate) fn result(self, aggregate: &Aggregate, data_type: &DataType) -> Option<Datum<'static>> {
         let value = match aggregate.function {
             AggregateFunction::Count => Datum::Integer(self.count),
             AggregateFunction::CountDistinct => Datum::Integer(self.distinct.len() as i128),
             _ => self.value.unwrap_or(Datum::Null),
         };
-        let value = match (value, data_type) {
+        match (value, data_type) {
             (Datum::Integer(int), DataType::Decimal128(precision, scale)) => {
                 let int = rescaled(int, aggregate.scale, u8::try_from(*scale).ok()?)?;
                 let fits = int.unsigned_abs() < 10_u128.checked_pow((*precision).into())?;
-                fits.then_some(Datum::Integer(int))?
+                fits.then_some(Datum::Integer(int))
             }
-            (value, _) => value,
-        };
-        let physical = match &aggregate.column {
-            Some(column) if matches!(aggregate.function, AggregateFunction::Min | AggregateFunction::Max) => {
-                column.physical
-            }
+            (value, _) => Some(value),
+        }
+    }
+}
+
+impl Aggregate {
+    /// What its results are.
+    pub(crate) fn physical(&self) -> PhysicalType {
+        match &self.column {
+            Some(column) if matches!(self.function, AggregateFunction::Min | AggregateFunction::Max) => column.physical,
             _ => PhysicalType::I128,
-        };
-        array(data_type, physical, &[value.cell(physical)]).ok()
+        }
     }
 }
 

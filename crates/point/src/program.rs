@@ -2,6 +2,8 @@
 //!
 //! Must not know: how statements are written.
 
+use std::sync::Arc;
+
 use arrow::datatypes::SchemaRef;
 use forebay_base::{LogicalType, PhysicalType, TableId};
 use forebay_engine::keyed::KeyColumns;
@@ -41,6 +43,8 @@ pub(crate) struct Select {
     /// One for each table, in the order in which rows are looked for.
     pub(crate) steps: Vec<Step>,
     pub(crate) schema: SchemaRef,
+    /// What the values of each column are.
+    pub(crate) physical: Arc<[PhysicalType]>,
     pub(crate) output: Output,
     pub(crate) order: Vec<OrderedBy>,
     pub(crate) limit: Option<Typed>,
@@ -104,6 +108,16 @@ pub(crate) struct Stored {
     pub(crate) value: Typed,
     pub(crate) logical: LogicalType,
     pub(crate) is_not_null: bool,
+}
+
+impl Output {
+    /// What the values of each column are.
+    pub(crate) fn physical(&self) -> Arc<[PhysicalType]> {
+        match self {
+            Self::Rows(columns) => columns.iter().map(|column| column.physical).collect(),
+            Self::Aggregates(aggregates) => aggregates.iter().map(Aggregate::physical).collect(),
+        }
+    }
 }
 
 impl Program {

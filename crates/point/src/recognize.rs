@@ -117,7 +117,8 @@ impl Reader<'_> {
         }
         let steps = steps(&self.names, conditions)?;
         let is_in_order = is_in_order(&steps, &order, &output, limit.is_some());
-        Some(SelectProgram { steps, schema: SchemaRef::clone(schema), output, order, limit, is_in_order })
+        let (schema, physical) = (SchemaRef::clone(schema), output.physical());
+        Some(SelectProgram { steps, schema, physical, output, order, limit, is_in_order })
     }
 
     /// Takes in the tables of FROM.

@@ -4,16 +4,17 @@
 
 use std::cmp::Ordering;
 
-use arrow::array::{ArrayRef, RecordBatch};
 use forebay_base::{Error, ErrorKind, Result};
 use forebay_engine::Engine;
 use forebay_engine::keyed::KeyColumns;
 use forebay_keyed::{KeyRange, KeyedRow, KeyedRows, KeyedTable};
 use forebay_store::{Cell, HotRow, Transaction};
+use smallvec::SmallVec;
 
 use crate::expression::Environment;
-use crate::output::{Accumulator, OutputColumn, array};
+use crate::output::{Accumulator, OutputColumn};
 use crate::program::{Access, Action, KeyBound, KeyBounds, Output, Program, Select, Step, Stored};
+use crate::rows::PointRows;
 use crate::values::{Datum, Parameters};
 
 /// Rows that a program looks up at most: a plan of more reads them better.
@@ -41,7 +42,7 @@ pub struct Scope<'s> {
 #[derive(Debug)]
 pub enum Outcome {
     /// Rows.
-    Rows(RecordBatch),
+    Rows(PointRows),
     /// A number of changed rows.
     Changed(u64),
 }
@@ -137,6 +138,11 @@ fn range_of<'c>(
     Ok(Some(range))
 }
 
+/// A row for each table of these steps, before any is found.
+fn found_by(steps: &[Step]) -> Vec<HotRow> {
+    steps.iter().map(|step| HotRow::with_capacity(step.reads.len())).collect()
+}
+
 struct Run<'r> {
     parameters: &'r [Datum<'r>],
     now: i64,
@@ -150,7 +156,7 @@ impl<'r> Run<'r> {
     }
 
     /// Values as columns have them.
-    fn values<'e>(&'e self, values: &'e [Stored], rows: &'e [HotRow]) -> Steps<Vec<Datum<'e>>> {
+    fn values<'e>(&'e self, values: &'e [Stored], rows: &'e [HotRow]) -> Steps<SmallVec<[Datum<'e>; 4]>> {
         values.iter().map(|value| self.value(value, rows)).collect()
     }
 
@@ -183,7 +189,7 @@ impl<'r> Run<'r> {
         if values.contains(&Datum::Null) {
             return Ok(Vec::new());
         }
-        let cells: Vec<Cell<'_>> =
+        let cells: SmallVec<[Cell<'_>; 4]> =
             values.iter().zip(stored).map(|(value, stored)| value.cell(stored.logical.physical())).collect();
         match &step.access {
             Access::Unique { key, .. } => Ok(access.find(&step.table, *key, &cells)?.into_iter().collect()),
@@ -237,7 +243,7 @@ impl<'r> Run<'r> {
         Ok(true)
     }
 
-    fn select(&mut self, access: &mut KeyedRows<'_>, select: &Select) -> Steps<RecordBatch> {
+    fn select(&mut self, access: &mut KeyedRows<'_>, select: &Select) -> Steps<PointRows> {
         let limit = match &select.limit {
             None => usize::MAX,
             Some(limit) => match known(limit.value(self.environment(&[])))? {
@@ -245,57 +251,71 @@ impl<'r> Run<'r> {
                 _ => return Err(Stop::Planned),
             },
         };
-        let mut rows = vec![HotRow::default(); select.steps.len()];
-        let columns: Vec<ArrayRef> = match &select.output {
-            Output::Rows(output) => {
-                let most = if select.is_in_order { limit } else { usize::MAX };
-                let is_sorted = !select.order.is_empty() && !select.is_in_order;
-                let enough = if is_sorted { usize::MAX } else { limit };
-                let mut found: Vec<HotRow> = Vec::new();
-                if limit > 0 {
-                    self.each(access, &select.steps, &mut rows, most, &mut |rows| {
-                        let mut row = HotRow::default();
-                        output.iter().for_each(|column| row.push(rows[column.table].cell(column.slot)));
-                        if is_sorted {
-                            select.order.iter().for_each(|by| row.push(rows[by.table].cell(by.slot)));
-                        }
-                        found.push(row);
-                        Ok(found.len() < enough)
-                    })?;
-                }
-                if is_sorted {
-                    let by = |row: &HotRow, other: &HotRow| {
-                        let orders = select.order.iter().enumerate().map(|(at, by)| {
-                            let value = |row| Datum::of(HotRow::cell(row, output.len() + at), by.physical);
-                            let order = value(row).cmp(&value(other));
-                            if by.is_descending { order.reverse() } else { order }
-                        });
-                        orders.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
-                    };
-                    found.sort_by(by);
-                    found.truncate(limit);
-                }
-                let column = |(at, column): (usize, &OutputColumn)| {
-                    let cells: Vec<Cell<'_>> = found.iter().map(|row| row.cell(at)).collect();
-                    Ok(array(select.schema.field(at).data_type(), column.physical, &cells)?)
-                };
-                output.iter().enumerate().map(column).collect::<Steps<_>>()?
-            }
+        let cells = match &select.output {
+            Output::Rows(output) => self.rows(access, select, output, limit)?,
             Output::Aggregates(aggregates) => {
                 let mut accumulators: Vec<Accumulator> = aggregates.iter().map(|_| Accumulator::default()).collect();
                 let most = if select.is_in_order { 1 } else { usize::MAX };
-                self.each(access, &select.steps, &mut rows, most, &mut |rows| {
+                self.each(access, &select.steps, &mut found_by(&select.steps), most, &mut |rows| {
                     for (accumulator, aggregate) in accumulators.iter_mut().zip(aggregates) {
                         known(accumulator.add(aggregate, rows))?;
                     }
                     Ok(true)
                 })?;
+                let mut cells = HotRow::with_capacity(aggregates.len());
                 let all = accumulators.into_iter().zip(aggregates).zip(select.schema.fields());
-                all.map(|((accumulator, aggregate), field)| known(accumulator.array(aggregate, field.data_type())))
-                    .collect::<Steps<_>>()?
+                for ((accumulator, aggregate), field) in all {
+                    let result = known(accumulator.result(aggregate, field.data_type()))?;
+                    cells.push(result.cell(aggregate.physical()));
+                }
+                cells
             }
         };
-        known(RecordBatch::try_new(select.schema.clone(), columns).ok())
+        Ok(PointRows::new(&select.schema, &select.physical, cells))
+    }
+
+    /// The rows of a query without aggregates, one behind the other.
+    fn rows(
+        &mut self,
+        access: &mut KeyedRows<'_>,
+        select: &Select,
+        output: &[OutputColumn],
+        limit: usize,
+    ) -> Steps<HotRow> {
+        let most = if select.is_in_order { limit } else { usize::MAX };
+        let is_sorted = !select.order.is_empty() && !select.is_in_order;
+        let enough = if is_sorted { usize::MAX } else { limit };
+        let width = output.len() + if is_sorted { select.order.len() } else { 0 };
+        let (mut cells, mut found) = (HotRow::with_capacity(width), 0);
+        if limit > 0 {
+            self.each(access, &select.steps, &mut found_by(&select.steps), most, &mut |rows| {
+                output.iter().for_each(|column| cells.push(rows[column.table].cell(column.slot)));
+                if is_sorted {
+                    select.order.iter().for_each(|by| cells.push(rows[by.table].cell(by.slot)));
+                }
+                found += 1;
+                Ok(found < enough)
+            })?;
+        }
+        if !is_sorted {
+            return Ok(cells);
+        }
+        let by = |row: &usize, other: &usize| {
+            let orders = select.order.iter().enumerate().map(|(at, by)| {
+                let value = |row: &usize| Datum::of(cells.cell(row * width + output.len() + at), by.physical);
+                let order = value(row).cmp(&value(other));
+                if by.is_descending { order.reverse() } else { order }
+            });
+            { orders }.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        };
+        let mut order: Vec<usize> = (0..found).collect();
+        order.sort_by(by);
+        order.truncate(limit);
+        let mut sorted = HotRow::with_capacity(order.len() * output.len());
+        for row in order {
+            (0..output.len()).for_each(|column| sorted.push(cells.cell(row * width + column)));
+        }
+        Ok(sorted)
     }
 
     /// Changes all rows that a step finds, or none of them.
@@ -306,7 +326,7 @@ impl<'r> Run<'r> {
         step: &Step,
         mut change: impl FnMut(&Self, &mut KeyedRows<'_>, KeyedRow) -> Steps<()>,
     ) -> Steps<Outcome> {
-        let mut rows = vec![HotRow::default()];
+        let mut rows = [HotRow::with_capacity(step.reads.len())];
         let mut access = rows_of(engine, transaction);
         let mut found = self.find(&mut access, step, &rows, usize::MAX)?;
         if !step.conditions.is_empty() {
@@ -340,7 +360,7 @@ impl<'r> Run<'r> {
         if self.keeps_order && access.is_rewritten_in_place(&step.table, found)? {
             return Err(Stop::Planned);
         }
-        let mut rows = [HotRow::default()];
+        let mut rows = [HotRow::with_capacity(step.reads.len())];
         let is_read = |(_, stored): &(usize, Stored)| !stored.value.needs_only(&|_| false);
         if changes.iter().any(is_read) {
             access.read(&step.table, found, &step.reads, &mut rows[0])?;

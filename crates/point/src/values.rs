@@ -4,13 +4,12 @@
 
 use std::borrow::Cow;
 
-use arrow::array::{Array, ArrayRef, AsArray};
-use arrow::datatypes::{
-    DataType, Date32Type, Decimal128Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type,
-    TimeUnit as ArrowUnit, TimestampMicrosecondType, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
-};
+use arrow::datatypes::{DataType, TimeUnit as ArrowUnit};
+use datafusion::scalar::ScalarValue;
 use forebay_base::{LogicalType, PhysicalType, TimeUnit, Value, canonical_f64};
 use forebay_store::Cell;
+
+use crate::parameter_value::ParameterValue;
 
 /// No decimal that a program computes has a greater value, without its point: whatever precision SQL gives its type, it fits.
 pub(crate) const DECIMAL_BOUND: i128 = 10_i128.pow(17);
@@ -158,9 +157,9 @@ pub struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// From arrays of one value each; `None` where there is one that programs do not take.
-    pub fn of(arrays: &'a [ArrayRef]) -> Option<Self> {
-        Some(Self { values: arrays.iter().map(datum).collect::<Option<_>>()? })
+    /// `None` where there is a value that programs do not take.
+    pub fn of(values: &[&'a ParameterValue]) -> Option<Self> {
+        Some(Self { values: values.iter().map(|value| datum(&value.0)).collect::<Option<_>>()? })
     }
 }
 
@@ -189,36 +188,30 @@ pub(crate) fn parameter_kind(data_type: &DataType) -> Option<Kind> {
     })
 }
 
-fn datum(array: &ArrayRef) -> Option<Datum<'_>> {
-    if array.len() != 1 {
-        return None;
+fn datum(value: &ScalarValue) -> Option<Datum<'_>> {
+    fn integer(value: Option<impl Into<i128>>) -> Datum<'static> {
+        value.map_or(Datum::Null, |value| Datum::Integer(value.into()))
     }
-    if array.is_null(0) {
-        return Some(Datum::Null);
+    fn bytes(value: Option<&[u8]>) -> Datum<'_> {
+        value.map_or(Datum::Null, |bytes| Datum::Bytes(Cow::Borrowed(bytes)))
     }
-    macro_rules! integer {
-        ($of:ty) => {
-            Datum::Integer(array.as_primitive::<$of>().value(0).into())
-        };
-    }
-    Some(match array.data_type() {
-        DataType::Int8 => integer!(Int8Type),
-        DataType::Int16 => integer!(Int16Type),
-        DataType::Int32 => integer!(Int32Type),
-        DataType::Int64 => integer!(Int64Type),
-        DataType::UInt8 => integer!(UInt8Type),
-        DataType::UInt16 => integer!(UInt16Type),
-        DataType::UInt32 => integer!(UInt32Type),
-        DataType::UInt64 => integer!(UInt64Type),
-        DataType::Decimal128(..) => Datum::Integer(array.as_primitive::<Decimal128Type>().value(0)),
-        DataType::Boolean => Datum::Integer(array.as_boolean().value(0).into()),
-        DataType::Float64 => {
-            Datum::Integer(canonical_f64(array.as_primitive::<Float64Type>().value(0)).to_bits().into())
-        }
-        DataType::Date32 => integer!(Date32Type),
-        DataType::Timestamp(ArrowUnit::Microsecond, None) => integer!(TimestampMicrosecondType),
-        DataType::Utf8 => Datum::Bytes(Cow::Borrowed(array.as_string::<i32>().value(0).as_bytes())),
-        DataType::Binary => Datum::Bytes(Cow::Borrowed(array.as_binary::<i32>().value(0))),
+    Some(match value {
+        ScalarValue::Int8(value) => integer(*value),
+        ScalarValue::Int16(value) => integer(*value),
+        ScalarValue::Int32(value) => integer(*value),
+        ScalarValue::Int64(value) => integer(*value),
+        ScalarValue::UInt8(value) => integer(*value),
+        ScalarValue::UInt16(value) => integer(*value),
+        ScalarValue::UInt32(value) => integer(*value),
+        ScalarValue::UInt64(value) => integer(*value),
+        ScalarValue::Decimal128(value, ..) => integer(*value),
+        ScalarValue::Boolean(value) => integer(*value),
+        // Of floats the bits, which are only passed on.
+        ScalarValue::Float64(value) => integer(value.map(|value| canonical_f64(value).to_bits())),
+        ScalarValue::Date32(value) => integer(*value),
+        ScalarValue::TimestampMicrosecond(value, None) => integer(*value),
+        ScalarValue::Utf8(value) => bytes(value.as_deref().map(str::as_bytes)),
+        ScalarValue::Binary(value) => bytes(value.as_deref()),
         _ => return None,
     })
 }

@@ -11,6 +11,7 @@ use forebay_context::logged::Logged;
 use forebay_context::statement::StatementContext;
 use forebay_context::workers::Workers;
 use forebay_plans::send::{QueryRows, SentRows};
+use forebay_point::PointRows;
 use forebay_transactions::{OpenTransaction, Working};
 use forebay_zones::shown;
 
@@ -46,11 +47,33 @@ pub struct Answer {
     pub(crate) source: Source,
 }
 
+/// Some rows of an answer.
+#[derive(Debug, Clone)]
+pub enum AnswerRows {
+    /// Those of a statement by key, as it found them.
+    Found(PointRows),
+    /// Arrays of columns.
+    Batch(RecordBatch),
+}
+
 /// Where an answer's rows come from.
 #[derive(Debug)]
 pub(crate) enum Source {
     Batches(std::vec::IntoIter<RecordBatch>),
-    Query { rows: QueryRows, runtime: Arc<Workers>, running: Arc<Running> },
+    /// All rows of a statement by key.
+    Found(PointRows),
+    Query {
+        rows: QueryRows,
+        runtime: Arc<Workers>,
+        running: Arc<Running>,
+    },
+}
+
+impl Source {
+    /// No rows, or no more of them.
+    pub(crate) fn nothing() -> Self {
+        Self::Batches(Vec::new().into_iter())
+    }
 }
 
 impl Answer {
@@ -90,7 +113,7 @@ impl Answer {
 
     /// The next rows; `None` at the end.
     pub fn next_batch(&mut self) -> Result<Option<RecordBatch>> {
-        let next = self.find_next();
+        let next = self.find_batch();
         if let (Err(_), Some(transaction)) = (&next, &self.transaction) {
             transaction.fail();
             self.working = None;
@@ -103,9 +126,28 @@ impl Answer {
         next
     }
 
-    fn find_next(&mut self) -> Result<Option<RecordBatch>> {
+    /// The same as [`Answer::next_batch`], as they come where that is no batch.
+    pub fn next_rows(&mut self) -> Result<Option<AnswerRows>> {
+        match &self.source {
+            Source::Found(_) if !self.is_renamed => {
+                let Source::Found(rows) = std::mem::replace(&mut self.source, Source::nothing()) else {
+                    return Err(Error::internal("rows were there and are not"));
+                };
+                self.rows += rows.len() as u64;
+                Ok(Some(AnswerRows::Found(rows)))
+            }
+            _ => Ok(self.next_batch()?.map(AnswerRows::Batch)),
+        }
+    }
+
+    fn find_batch(&mut self) -> Result<Option<RecordBatch>> {
         let next = match &mut self.source {
             Source::Batches(batches) => batches.next(),
+            Source::Found(rows) => {
+                let batch = rows.batch()?;
+                self.source = Source::nothing();
+                Some(batch)
+            }
             Source::Query { rows: QueryRows { ready, rest, .. }, runtime, running } => match (ready.next(), rest) {
                 (Some(batch), _) => Some(batch?),
                 (None, None) => None,
@@ -132,7 +174,7 @@ impl Answer {
             Some(batch) => self.rows += batch.num_rows() as u64,
             None => {
                 self.elapsed.get_or_insert(self.statement.started.elapsed());
-                self.source = Source::Batches(Vec::new().into_iter());
+                self.source = Source::nothing();
                 self.working = None;
             }
         }

@@ -58,7 +58,7 @@ impl Session {
             })
         };
         let mut transaction = self.transactions.of_statement();
-        let working = self.transactions.work(&transaction, text);
+        let working = self.transactions.work(&transaction, text, started);
         let mut retries = Retries::new(LockTimeout::of(base.state.config()));
         let answer: Result<Answer> = loop {
             // Where others have changed the same, nothing has been published of it.
@@ -128,9 +128,13 @@ impl Session {
         let catalog = store.catalog();
         let tables = changed.iter().filter_map(|id| catalog.stored_table(*id));
         for table in tables.filter(|table| !small_runs(table, Merging::Gathered).is_empty()) {
+            let Some(turn) = self.shared.merges.take(table.id) else { continue };
             let run = self.begin_untold(&self.transactions.of_statement(), activity(&Command::Checkpoint));
-            // The commit stands; where others have changed the same, or there is no room, the next one tries again.
-            let _the_commit_stands = run.maintenance().merge_gathered(table);
+            // The commit stands; where others have changed the same, or hot rows lie between segments, or there is no room, a later one
+            // tries again.
+            if run.maintenance().merge_gathered(table.id).is_ok_and(|merged| merged) {
+                turn.done();
+            }
         }
     }
 

@@ -45,12 +45,13 @@ mod sequences;
 pub mod session;
 mod state;
 
-pub use answer::{Answer, ResultKind};
+pub use answer::{Answer, AnswerRows, ResultKind};
 pub use forebay_context::environment::environment;
 pub use forebay_context::panics::hide_caught;
 pub use forebay_context::workers::Workers;
 pub use forebay_names::search_path::drop_left as drop_temporary;
 pub use forebay_plans::kept::PlanCache;
+pub use forebay_point::{Named, ParameterValue, PointRows};
 pub use forebay_syntax::parameters::Argument;
 pub use forebay_syntax::parse::{is_complete, split};
 pub use prepared::{Parameter, Prepared};

@@ -2,8 +2,8 @@
 //!
 //! They are not in the query log, which is for choosing orders of rows.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, LazyLock};
 use std::time::{Instant, UNIX_EPOCH};
 
 use datafusion::arrow::datatypes::{DataType, Schema, SchemaRef};
@@ -15,10 +15,10 @@ use forebay_context::settings::PointAccess;
 use forebay_context::statement::StatementContext;
 use forebay_layout::CLUSTER_OPTION;
 use forebay_names::search_path::SearchPath;
-use forebay_point::{Named, Outcome, Parameters, Program, Scope, ordered, recognize};
+use forebay_point::{Named, Outcome, Parameters, Program, Scope, recognize};
 use forebay_store::{Catalog, Transaction};
 use forebay_syntax::parse::{self, Command};
-use forebay_transactions::{OpenTransaction, Retries};
+use forebay_transactions::{OpenTransaction, Retries, Working};
 
 use crate::answer::{Answer, ResultKind, Source};
 use crate::execute::SCANNING;
@@ -89,20 +89,20 @@ fn program_of(
 
 impl Session {
     /// Runs a statement as a program; `None` where it is none, or has to be planned with these values.
-    pub(crate) fn by_key(&self, prepared: &Prepared, values: &[Named<'_>]) -> Result<Option<Answer>> {
+    pub(crate) fn by_key(&self, prepared: &Prepared, values: &[Named]) -> Result<Option<Answer>> {
         let started = Instant::now();
         let base = lock(&self.base).clone();
         let settings = self.points.settings(base.settings, base.state.config());
         let is_on = settings.access != PointAccess::Off && !self.records.load(Ordering::Relaxed);
-        let Some(arrays) = ordered(prepared.template.names(), values).filter(|_| is_on) else { return Ok(None) };
+        let Some(values) = prepared.ordered(values).filter(|_| is_on) else { return Ok(None) };
         let mut transaction = self.transactions.of_statement();
         // One of its own is over before anybody has looked.
         let text = prepared.template.text();
-        let _working = transaction.is_block().then(|| self.transactions.work(&transaction, Arc::clone(text)));
+        let working = transaction.is_block().then(|| self.transactions.work(&transaction, Arc::clone(text), started));
         let Some(schema) = transaction.schema_number() else { return Ok(None) };
         let recognized = |types: &[DataType]| self.recognized(prepared, &transaction, types);
-        let known = prepared.point.find((schema, base.settings), &arrays, recognized);
-        let (Some(program), Some(parameters)) = (known.program(), Parameters::of(&arrays)) else { return Ok(None) };
+        let known = prepared.point.find((schema, base.settings), &values, recognized);
+        let (Some(program), Some(parameters)) = (known.program(), Parameters::of(&values)) else { return Ok(None) };
         self.transactions.set_durability(settings.durability);
         self.running.cancel.reset();
         let mut retries = Retries::new(settings.lock_timeout);
@@ -142,7 +142,7 @@ impl Session {
                 Ok(outcome) => break outcome,
             }
         };
-        Ok(outcome.map(|outcome| self.answer_by_key(outcome, transaction, started)))
+        Ok(outcome.map(|outcome| self.answer_by_key(outcome, (transaction, working), started)))
     }
 
     /// The statement as a program, if it is one.
@@ -153,28 +153,46 @@ impl Session {
         program_of(&statement, &transaction.catalog(), &self.path(), parameters, prepared.columns.as_ref())
     }
 
-    fn answer_by_key(&self, outcome: Outcome, transaction: Arc<OpenTransaction>, started: Instant) -> Answer {
+    fn answer_by_key(
+        &self,
+        outcome: Outcome,
+        (transaction, working): (Arc<OpenTransaction>, Option<Working>),
+        started: Instant,
+    ) -> Answer {
+        let given = match outcome {
+            Outcome::Rows(rows) => (ResultKind::Rows, SchemaRef::clone(rows.schema()), Source::Found(rows)),
+            Outcome::Changed(rows) => (ResultKind::Changed(rows), no_columns(), Source::nothing()),
+        };
+        let ended = Instant::now();
+        if let Some(working) = working {
+            working.end(ended);
+        }
+        self.answer_without_plan(given, transaction, (started, ended))
+    }
+
+    /// The answer of a statement without a plan: of its work nothing is counted.
+    pub(crate) fn answer_without_plan(
+        &self,
+        (kind, schema, source): (ResultKind, SchemaRef, Source),
+        transaction: Arc<OpenTransaction>,
+        (started, ended): (Instant, Instant),
+    ) -> Answer {
         let statement = self.points.statement(|| {
             let (cancel, account) = (self.running.cancel.clone(), self.shared.engine.open_account("by key"));
             Arc::new(StatementContext::new(cancel, account, SCANNING, started))
         });
-        let (kind, schema, batches, changed) = match outcome {
-            Outcome::Rows(batch) => (ResultKind::Rows, batch.schema(), vec![batch], None),
-            Outcome::Changed(rows) => {
-                (ResultKind::Changed(rows), SchemaRef::new(Schema::empty()), Vec::new(), Some(rows))
-            }
+        let rows = match kind {
+            ResultKind::Changed(rows) => rows,
+            ResultKind::Rows | ResultKind::Done(_) => 0,
         };
-        Answer {
-            kind,
-            schema,
-            is_renamed: false,
-            statement,
-            rows: changed.unwrap_or(0),
-            elapsed: Some(started.elapsed()),
-            transaction: Some(transaction),
-            working: None,
-            logged: None,
-            source: Source::Batches(batches.into_iter()),
-        }
+        let (elapsed, transaction) = (Some(ended - started), Some(transaction));
+        let (working, logged, is_renamed) = (None, None, false);
+        Answer { kind, schema, is_renamed, statement, rows, elapsed, transaction, working, logged, source }
     }
+}
+
+/// The schema of what has no rows.
+pub(crate) fn no_columns() -> SchemaRef {
+    static NONE: LazyLock<SchemaRef> = LazyLock::new(|| SchemaRef::new(Schema::empty()));
+    SchemaRef::clone(&NONE)
 }

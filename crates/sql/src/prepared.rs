@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use datafusion::arrow::datatypes::{DataType, SchemaRef};
-use forebay_point::KeptProgram;
+use forebay_point::{KeptProgram, Named, ParameterValue, ordered};
 use forebay_syntax::parameters::Template;
+use forebay_transactions::Control;
 
 /// A statement that can be run with values for its parameters.
 #[derive(Debug, Clone)]
@@ -12,6 +13,10 @@ pub struct Prepared {
     pub(crate) template: Template,
     pub(crate) parameters: Vec<Parameter>,
     pub(crate) columns: Option<SchemaRef>,
+    /// Its parameters are `$1`, `$2` and so on, in this order.
+    pub(crate) is_numbered: bool,
+    /// What it does with the session's transaction, where it is BEGIN, COMMIT or the like.
+    pub(crate) control: Option<Control>,
     /// What is known of it as a program; clones share it.
     pub(crate) point: Arc<KeptProgram>,
 }
@@ -26,6 +31,15 @@ pub struct Parameter {
 }
 
 impl Prepared {
+    /// Values in the order of the parameters; `None` where there are too few, too many or others.
+    pub(crate) fn ordered<'v>(&self, values: &'v [Named]) -> Option<Vec<&'v ParameterValue>> {
+        let in_their_order = self.is_numbered && values.iter().all(|(name, _)| name.is_none());
+        match in_their_order && values.len() == self.parameters.len() {
+            true => Some(values.iter().map(|(_, value)| value).collect()),
+            false => ordered(self.template.names(), values),
+        }
+    }
+
     /// The parameters: by number, or as they are met.
     pub fn parameters(&self) -> &[Parameter] {
         &self.parameters

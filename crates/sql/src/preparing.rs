@@ -40,13 +40,16 @@ impl Session {
         self.on_snapshot(|run| run.prepared(template, command))
     }
 
-    /// Runs a statement with values for its parameters: arrays of one value each, by name or in their order. `texts` gives the same as SQL.
+    /// Runs a statement with values for its parameters, by name or in their order. `texts` gives the same as SQL.
     pub fn execute_prepared(
         &self,
         prepared: &Prepared,
-        values: &[Named<'_>],
+        values: &[Named],
         texts: impl FnOnce() -> Result<Vec<Argument>>,
     ) -> Result<Answer> {
+        if let Some(control) = prepared.control.as_ref().filter(|_| values.is_empty()) {
+            return self.execute_control(prepared, control);
+        }
         match self.by_key(prepared, values)? {
             Some(answer) => Ok(answer),
             None => self.execute_filled(prepared, texts()?),
@@ -107,6 +110,10 @@ impl Run<'_> {
     fn prepared(&self, template: Template, command: Command) -> Result<Prepared> {
         let names = template.names().to_vec();
         let nothing = || Some(Arc::new(Schema::empty()));
+        let control = match &command {
+            Command::Transaction(control) => Some(control.clone()),
+            _ => None,
+        };
         let (types, columns) = match command {
             Command::Plan(statement) => match *statement {
                 PlanStatement::Statement(ref ast) if is_planned(ast) => self.described(&template, *statement)?,
@@ -128,8 +135,9 @@ impl Run<'_> {
             _ => (HashMap::new(), nothing()),
         };
         let parameter = |name: String| Parameter { data_type: types.get(&name).cloned().flatten(), name };
+        let is_numbered = names.iter().enumerate().all(|(at, name)| name.parse() == Ok(at + 1));
         let parameters = names.into_iter().map(parameter).collect();
-        Ok(Prepared { template, parameters, columns, point: Arc::default() })
+        Ok(Prepared { template, parameters, columns, is_numbered, control, point: Arc::default() })
     }
 
     /// Types of the parameters by name, and columns, of a statement that DataFusion plans.

@@ -130,7 +130,7 @@ impl<'a> Run<'a> {
             Command::CreateType(text) => self.create_type(&text),
             Command::DropMacro(text) => self.drop_macro(&text),
             Command::Merge(text) => self.merge(&text),
-            Command::Transaction(control) => self.control(control),
+            Command::Transaction(control) => self.control(&control),
             Command::Pragma(pragma) => self.pragma(pragma),
             Command::Reset(variable) => self.reset(&variable),
             Command::Use(name) => self.use_schema(name.trim_matches('"')),

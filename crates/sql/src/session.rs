@@ -16,6 +16,7 @@ use forebay_context::lock::lock;
 use forebay_context::workers::Workers;
 use forebay_engine::timeline::Timeline;
 use forebay_engine::{Background, Engine};
+use forebay_layout::MergeTurns;
 use forebay_names::search_path::{self, SearchPath};
 use forebay_plans::kept::{PlanCache, new_settings};
 use forebay_transactions::{Cancel, SessionTransactions, Sessions};
@@ -43,6 +44,8 @@ pub struct Shared {
     pub plans: Arc<PlanCache>,
     /// The sessions, as they see each other.
     pub sessions: Arc<Sessions>,
+    /// Who merges small segments of which table.
+    pub merges: Arc<MergeTurns>,
     /// What the engine does beside queries: it ends with the last session.
     pub background: Arc<Background>,
 }

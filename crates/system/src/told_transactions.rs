@@ -43,7 +43,7 @@ impl Rows for ToldTransactions {
         known("isolation", Of::Text(|(status, _)| Ok(Some(status.isolation.name().to_owned())))),
         known("is_read_only", Of::Flag(|(status, _)| Ok(Some(status.is_read_only)))),
         known("state", Of::Text(|(status, _)| Ok(Some(status.state.name().to_owned())))),
-        known("state_ms", Of::Real(|(status, _)| Ok(since_ms(status.since)))),
+        known("state_ms", Of::Real(|(status, _)| Ok(Some(status.since.elapsed().as_secs_f64() * 1e3)))),
         known("snapshot", Of::Count(|(status, _)| Ok(status.snapshot))),
         known("statement", Of::Text(|(status, _)| Ok(statement(status)))),
     ];

@@ -3,7 +3,7 @@
 //! Must not know: what a statement does.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use crate::{Isolation, OpenTransaction};
 
@@ -25,7 +25,7 @@ pub struct TransactionStatus {
     /// What it does.
     pub state: TransactionState,
     /// Since when it does that.
-    pub since: SystemTime,
+    pub since: Instant,
     /// The number of the commit that it sees the database after; `None` where it has seen nothing yet, and where it is just changing something.
     pub snapshot: Option<u64>,
     /// The statement that runs, or that ran last.
@@ -65,7 +65,7 @@ pub(crate) struct Activity {
     /// One of them waits for another transaction.
     pub(crate) waits: bool,
     /// Since when statements run, or none does.
-    pub(crate) since: SystemTime,
+    pub(crate) since: Instant,
     /// The statement that runs, or that ran last.
     pub(crate) text: Arc<str>,
     /// The transaction of the statement that runs.
@@ -75,7 +75,7 @@ pub(crate) struct Activity {
 impl Default for Activity {
     fn default() -> Self {
         let (text, transaction) = (Arc::from(""), Weak::new());
-        Self { running: 0, waits: false, since: SystemTime::now(), text, transaction }
+        Self { running: 0, waits: false, since: Instant::now(), text, transaction }
     }
 }
 
@@ -83,19 +83,30 @@ impl Default for Activity {
 #[derive(Debug)]
 pub struct Working {
     activity: Arc<Mutex<Activity>>,
+    /// When it ended, where somebody knows.
+    ended: Option<Instant>,
 }
 
 impl Working {
-    /// A statement begins.
-    pub(crate) fn begin(activity: &Arc<Mutex<Activity>>, transaction: &Arc<OpenTransaction>, text: Arc<str>) -> Self {
+    /// A statement began at this time.
+    pub(crate) fn begin(
+        activity: &Arc<Mutex<Activity>>,
+        transaction: &Arc<OpenTransaction>,
+        (text, began): (Arc<str>, Instant),
+    ) -> Self {
         let mut now = locked(activity);
         now.running += 1;
         if now.running == 1 {
-            (now.text, now.since) = (text, SystemTime::now());
+            (now.text, now.since) = (text, began);
         }
         now.transaction = Arc::downgrade(transaction);
         drop(now);
-        Self { activity: Arc::clone(activity) }
+        Self { activity: Arc::clone(activity), ended: None }
+    }
+
+    /// It ended at this time.
+    pub fn end(mut self, at: Instant) {
+        self.ended = Some(at);
     }
 
     /// Its transaction is another one from now on.
@@ -109,7 +120,7 @@ impl Drop for Working {
         let mut now = locked(&self.activity);
         now.running -= 1;
         if now.running == 0 {
-            now.since = SystemTime::now();
+            now.since = self.ended.unwrap_or_else(Instant::now);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant};
 
 use forebay_base::{Durability, Error, Result, TableId};
 use forebay_store::{Catalog, Store};
@@ -55,9 +55,9 @@ impl SessionTransactions {
         self.number
     }
 
-    /// Notes that a statement runs in this transaction, until what is returned is dropped.
-    pub fn work(&self, transaction: &Arc<OpenTransaction>, text: impl Into<Arc<str>>) -> Working {
-        Working::begin(&self.activity, transaction, text.into())
+    /// Notes that a statement runs in this transaction, which began at this time, until what is returned is dropped.
+    pub fn work(&self, transaction: &Arc<OpenTransaction>, text: impl Into<Arc<str>>, began: Instant) -> Working {
+        Working::begin(&self.activity, transaction, (text.into(), began))
     }
 
     /// Ends the transaction that is open if it has this number and waits for its next statement for so long: how long it may still wait; `None`
@@ -68,7 +68,7 @@ impl SessionTransactions {
         if activity.running > 0 {
             return Some(longest);
         }
-        let idle = activity.since.elapsed().unwrap_or_default();
+        let idle = activity.since.elapsed();
         match longest.checked_sub(idle).filter(|left| !left.is_zero()) {
             Some(left) => Some(left),
             None => {
@@ -134,7 +134,7 @@ impl SessionTransactions {
     /// Notes that the statement that runs waits for another transaction, or no longer.
     pub(crate) fn set_waiting(&self, waits: bool) {
         let mut activity = self.activity();
-        (activity.waits, activity.since) = (waits, SystemTime::now());
+        (activity.waits, activity.since) = (waits, Instant::now());
     }
 
     fn activity(&self) -> MutexGuard<'_, Activity> {

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use forebay::{Database, Error, Options, Result, Session};
-use forebay_workload::tpcc::{self, Connection, Outcome, Schedule};
+use forebay_workload::tpcc::{self, Client, Connection, Outcome, Schedule};
 
 use arguments::{Arguments, Durability};
 use sqlite::Sqlite;
@@ -85,7 +85,7 @@ impl Comparison {
                     format!("\n{name}, round {round}: terminals {clients}, warehouses {warehouses}")
                 };
                 say(out, &heading("Forebay"))?;
-                rates.forebay.push(self.turn(|| self.session(), clients, out)?);
+                rates.forebay.push(self.turn(|| Client::new(self.session()?), clients, out)?);
                 say(out, &heading("SQLite"))?;
                 rates.sqlite.push(self.turn(|| Sqlite::open(&self.sqlite, *durability), clients, out)?);
             }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use forebay::arrow::array::{Array, ArrayRef, AsArray};
 use forebay::arrow::datatypes::{DataType, Decimal128Type, Int32Type, TimeUnit, TimestampMicrosecondType};
 use forebay::{Error, ErrorKind, Result, Session};
-use forebay_workload::tpcc::{Access, Connection, Param, Rows, SCHEMA, TABLES};
+use forebay_workload::tpcc::{Access, Connection, Param, RowCounts, Rows, SCHEMA, TABLES};
 use rusqlite::types::ValueRef;
 use rusqlite::{Statement, params_from_iter};
 
@@ -135,7 +135,9 @@ impl Connection for Sqlite {
         // Some errors have ended the transaction.
         if self.0.is_autocommit() { Ok(()) } else { self.end("ROLLBACK") }
     }
+}
 
+impl RowCounts for Sqlite {
     fn count_rows(&self, sql: &str) -> Result<u64> {
         let mut statement = self.0.prepare(sql).map_err(error)?;
         let mut rows = statement.raw_query();

@@ -1,15 +1,11 @@
 //! What a transaction needs of a database: prepared statements, and how transactions begin and end.
 //!
-//! Transactions are written for [`Connection`], so that the same code runs on any database that implements it. A session of Forebay does.
+//! Transactions are written for [`Connection`], so that the same code runs on any database that implements it. [`Client`] does for Forebay.
 //! Must not know: what transactions do.
 
 use std::borrow::Cow;
 
-use arrow::array::{Array, AsArray, RecordBatch};
-use arrow::compute::{cast, concat_batches};
-use arrow::datatypes::{DataType, Decimal128Type, Int32Type, Int64Type};
-use arrow::util::display::array_value_to_string;
-use forebay::{Error, Params, Prepared, Result, Session, Value};
+use forebay::{Decimal, Error, FromValue, Params, Prepared, Result, Session, Value};
 
 use crate::measure::run_sql;
 
@@ -55,12 +51,21 @@ pub trait Connection {
     /// # Errors
     /// Those of the database.
     fn roll_back(&self) -> Result<()>;
+}
 
+/// Counts rows, which is what conditions of consistency ask for.
+pub trait RowCounts {
     /// Runs a query that is not prepared, and counts its rows.
     ///
     /// # Errors
     /// A query that fails.
     fn count_rows(&self, sql: &str) -> Result<u64>;
+}
+
+impl RowCounts for Session {
+    fn count_rows(&self, sql: &str) -> Result<u64> {
+        Ok(run_sql(self, sql)?.0.rows)
+    }
 }
 
 /// What a transaction does with rows.
@@ -135,16 +140,42 @@ pub(super) fn missing() -> Error {
     Error::internal("TPC-C misses a row")
 }
 
-impl Connection for Session {
-    type Statement = Prepared;
-    type Rows = RecordBatch;
+/// A session of Forebay with what it prepares for every transaction.
+pub struct Client {
+    session: Session,
+    begin: Prepared,
+    commit: Prepared,
+    roll_back: Prepared,
+}
 
-    fn prepare(&self, sql: &str) -> Result<Prepared> {
-        Session::prepare(self, sql)
+impl Client {
+    /// Prepares what transactions begin and end with.
+    ///
+    /// # Errors
+    /// Those of preparing.
+    pub fn new(session: Session) -> Result<Self> {
+        let (begin, commit) = (session.prepare("BEGIN")?, session.prepare("COMMIT")?);
+        Ok(Self { begin, commit, roll_back: session.prepare("ROLLBACK")?, session })
     }
 
-    fn execute(&self, statement: &Prepared, params: &[Param<'_>]) -> Result<RecordBatch> {
-        let mut values = Params::new();
+    fn control(&self, statement: &Prepared) -> Result<()> {
+        self.session.execute_prepared(statement, &Params::new()).map(drop)
+    }
+}
+
+/// All rows of a statement, in the parts in which they came: mostly one.
+pub struct Parts(Vec<forebay::Rows>);
+
+impl Connection for Client {
+    type Statement = Prepared;
+    type Rows = Parts;
+
+    fn prepare(&self, sql: &str) -> Result<Prepared> {
+        self.session.prepare(sql)
+    }
+
+    fn execute(&self, statement: &Prepared, params: &[Param<'_>]) -> Result<Parts> {
+        let mut values = Params::with_capacity(params.len());
         for param in params {
             values = match *param {
                 Param::Integer(value) => values.push(value),
@@ -152,69 +183,54 @@ impl Connection for Session {
                 Param::Text(text) => values.push(text),
             };
         }
-        let mut result = self.execute_prepared(statement, &values)?;
-        let mut batches = Vec::new();
-        while let Some(batch) = result.next_batch()? {
-            batches.push(batch);
+        let mut result = self.session.execute_prepared(statement, &values)?;
+        let mut parts = Vec::new();
+        while let Some(rows) = result.next_rows()? {
+            parts.push(rows);
         }
-        if let [_] = batches.as_slice() {
-            return Ok(batches.remove(0));
-        }
-        // Batches know their columns better than a result that has not run.
-        let schema = batches.first().map_or_else(|| result.schema(), RecordBatch::schema);
-        concat_batches(&schema, &batches).map_err(|error| Error::internal(error.to_string()))
+        Ok(Parts(parts))
     }
 
     fn begin(&self, _access: Access) -> Result<()> {
-        run_sql(self, "BEGIN").map(drop)
+        self.control(&self.begin)
     }
 
     fn commit(&self) -> Result<()> {
-        run_sql(self, "COMMIT").map(drop)
+        self.control(&self.commit)
     }
 
     fn roll_back(&self) -> Result<()> {
-        run_sql(self, "ROLLBACK").map(drop)
-    }
-
-    fn count_rows(&self, sql: &str) -> Result<u64> {
-        Ok(run_sql(self, sql)?.0.rows)
+        self.control(&self.roll_back)
     }
 }
 
-impl Rows for RecordBatch {
+impl Parts {
+    fn get<'r, T: FromValue<'r>>(&'r self, mut row: usize, column: usize) -> Result<T> {
+        for part in &self.0 {
+            match row.checked_sub(part.len()) {
+                None => return part.get(row, column),
+                Some(left) => row = left,
+            }
+        }
+        Err(missing())
+    }
+}
+
+impl Rows for Parts {
     fn len(&self) -> usize {
-        self.num_rows()
+        self.0.iter().map(forebay::Rows::len).sum()
     }
 
     fn integer_or_null(&self, row: usize, column: usize) -> Result<Option<i64>> {
-        let column = self.column(column);
-        if row >= column.len() {
-            return Err(missing());
-        }
-        if let Some(integers) = column.as_primitive_opt::<Int32Type>() {
-            return Ok((!integers.is_null(row)).then(|| integers.value(row).into()));
-        }
-        let integers = cast(&column.slice(row, 1), &DataType::Int64).map_err(|e| Error::internal(e.to_string()))?;
-        let integers = integers.as_primitive::<Int64Type>();
-        Ok((!integers.is_null(0)).then(|| integers.value(0)))
+        self.get(row, column)
     }
 
     fn unscaled(&self, row: usize, column: usize) -> Result<i64> {
-        let decimals = self.column(column).as_primitive_opt::<Decimal128Type>();
-        let decimals = decimals.filter(|decimals| row < decimals.len() && decimals.is_valid(row));
-        let decimal = decimals.map(|decimals| decimals.value(row));
-        decimal.and_then(|value| i64::try_from(value).ok()).ok_or_else(|| Error::internal("TPC-C misses a decimal"))
+        let decimal: Decimal = self.get(row, column)?;
+        i64::try_from(decimal.unscaled).map_err(|_| Error::internal("TPC-C has no such decimal"))
     }
 
     fn text(&self, row: usize, column: usize) -> Result<Cow<'_, str>> {
-        if row >= self.num_rows() {
-            return Err(missing());
-        }
-        let column = self.column(column);
-        if let Some(texts) = column.as_string_view_opt() {
-            return Ok(texts.value(row).into());
-        }
-        array_value_to_string(column, row).map(Cow::from).map_err(|error| Error::internal(error.to_string()))
+        self.get::<&str>(row, column).map(Cow::from)
     }
 }

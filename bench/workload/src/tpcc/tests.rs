@@ -22,7 +22,7 @@ fn the_population_is_that_of_the_specification_and_conditions_hold_after_transac
     assert!((290_000..310_000).contains(&rows("order_line")));
     check(&session).expect("a population without errors");
 
-    let statements = Statements::prepare(database.session()).expect("statements");
+    let statements = Client::new(database.session()).and_then(Statements::prepare).expect("statements");
     let mut terminal = Terminal::new(statements, 0, NonZeroU32::MIN);
     let calls = Calls::new(&database, Durability::Full).expect("tables");
     let mut calling = Terminal::new(calls, 1, NonZeroU32::MIN);

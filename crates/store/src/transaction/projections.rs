@@ -16,6 +16,7 @@ use crate::deleted::DeletedRows;
 use crate::projection::{OrderKey, Projection, ProjectionDefinition};
 use crate::segment::{Deleted, Segment, SegmentVersion};
 use crate::segment_list::SegmentList;
+use crate::table_snapshot::TableSnapshot;
 use crate::volume::FIRST_IMAGE;
 use crate::writer::SealedSegment;
 
@@ -151,10 +152,8 @@ impl Transaction {
             self.mark_deletions(id)?;
         }
         self.check_nobody_deletes(id, &changes)?;
-        // Whoever changes no hot rows needs no segment of them.
         let versions = changes.replaced.iter().flat_map(|(old, _)| old).copied();
-        let mut versions = versions.chain(changes.deleted.iter().map(|(deleted, _)| deleted.segment));
-        let known = Arc::clone(if versions.any(is_image) { self.table(id)? } else { self.stored_table(id)? });
+        let known = self.table_with(id, versions.chain(changes.deleted.iter().map(|(deleted, _)| deleted.segment)))?;
         let ids = known.projections.iter().map(|projection| projection.definition.id);
         if !ids.eq(copies.keys().copied()) {
             return Err(changed_meanwhile(&known, "it has other projections now"));
@@ -207,6 +206,15 @@ impl Transaction {
         check_rows(self.stored_table(id)?)
     }
 
+    /// The table that has these segments. Whoever asks for none of hot rows gets it without them, so that none has to be made.
+    fn table_with(
+        &self,
+        id: TableId,
+        mut versions: impl Iterator<Item = SegmentVersion>,
+    ) -> Result<Arc<TableSnapshot>> {
+        Ok(Arc::clone(if versions.any(is_image) { self.table(id)? } else { self.stored_table(id)? }))
+    }
+
     /// These segments but for those of hot rows, whose numbers are added to `hot_rows`.
     fn without_images(
         &self,
@@ -234,7 +242,7 @@ impl Transaction {
         new: Vec<SealedSegment>,
     ) -> Result<()> {
         self.mark_deletions(id)?;
-        let known = Arc::clone(self.table(id)?);
+        let known = self.table_with(id, old.iter().copied())?;
         let new_segments = || new.iter().map(|sealed| Arc::clone(&sealed.segment)).collect::<Vec<_>>();
         if copy == ProjectionId::TABLE {
             check_there(&known, &known.segments, old)?;
@@ -260,7 +268,8 @@ impl Transaction {
             let found = table.projection_by_id(copy).map(|projection| projection.segments.rows());
             found.unwrap_or_else(|| table.rows())
         };
-        match rows(self.table(id)?) == rows(&known) {
+        let changed = self.table_with(id, old.iter().copied())?;
+        match rows(&changed) == rows(&known) {
             true => Ok(()),
             false => Err(Error::internal(format!("table {} would have other rows", known.full_name()))),
         }
