@@ -26,12 +26,13 @@ impl ForeignKey {
     /// The foreign keys of tables for which `is_meant` holds, told the child and the parent.
     pub fn of(catalog: &Catalog, is_meant: impl Fn(&Table, &Table) -> bool) -> Vec<Self> {
         let mut found = Vec::new();
-        for child in catalog.tables() {
+        // Most tables have none: their hot rows are not asked for.
+        for child in catalog.schema_tables() {
             for constraint in &child.constraints {
                 let Constraint::ForeignKey { columns, table, references, is_enforced: true } = constraint else {
                     continue;
                 };
-                let parent = catalog.tables().find(|parent| names_equal(&parent.full_name(), table));
+                let parent = catalog.schema_tables().find(|parent| names_equal(&parent.full_name(), table));
                 let Some(parent) = parent.filter(|parent| is_meant(child, parent)) else { continue };
                 let name = |id| child.column_by_id(id).map(|(_, column)| column.name.clone());
                 let names: Option<Vec<String>> = columns.iter().map(|id| name(*id)).collect();
@@ -42,7 +43,9 @@ impl ForeignKey {
                 if !is_key(parent, &references) {
                     continue;
                 }
-                let (child, parent) = (Arc::clone(child), Arc::clone(parent));
+                let with_hot_rows =
+                    |table: &Arc<TableSnapshot>| Arc::clone(catalog.table_by_id(table.id).unwrap_or(table));
+                let (child, parent) = (with_hot_rows(child), with_hot_rows(parent));
                 found.extend(names.map(|names| {
                     let (columns, references) = (Key::of_names(names), Key::of_names(references));
                     Self { child, parent, columns, references }

@@ -20,6 +20,7 @@ pub mod moments;
 pub mod operator_memory;
 pub mod own_types;
 pub mod panics;
+pub mod point_settings;
 pub mod row_changes;
 pub mod settings;
 pub mod statement;

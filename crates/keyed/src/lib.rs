@@ -14,12 +14,14 @@
 //! Invariant: a call that fails has changed nothing. Must not know: SQL.
 #![forbid(unsafe_code)]
 
+mod added;
 mod known;
 mod moved;
 mod rows;
 mod table;
 mod transaction;
 
+pub use added::check_added_segments;
 pub use known::KnownTables;
 pub use moved::{MOST_HOT_ROWS, NewValues, insert_rows};
 pub use rows::{Beginning, KeyRange, KeyedRow, KeyedRows};

@@ -10,6 +10,7 @@ use forebay_engine::Engine;
 use forebay_engine::keyed::KeyColumns;
 use forebay_store::{Cell, Held, HotChange, HotRow, LOCK_TIMEOUT, Transaction, wait_for_writer};
 
+use crate::added::check_added_segments;
 use crate::known::KnownTables;
 use crate::rows::{KeyedRow, KeyedRows};
 use crate::table::KeyedTable;
@@ -160,7 +161,15 @@ impl KeyedTransaction {
     /// # Errors
     /// `Conflict` where others have committed what is in its way: nothing of it is kept, and it can be run again. Those of writing.
     pub fn commit(self) -> Result<()> {
-        self.transaction.commit()
+        let mut left = self.transaction.try_commit()?;
+        while let Some(transaction) = left {
+            if transaction.unchecked().is_some() {
+                return transaction.commit();
+            }
+            check_added_segments(&self.engine, &transaction)?;
+            left = transaction.try_commit()?;
+        }
+        Ok(())
     }
 
     /// Keeps nothing of it.

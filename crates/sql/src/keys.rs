@@ -11,6 +11,7 @@ use forebay_base::{ColumnId, Error, ErrorKind, Result, TableId, limits};
 use forebay_changes::columns::{quoted, whole_table};
 use forebay_changes::keys::Key;
 use forebay_changes::references::ForeignKey;
+use forebay_keyed::check_added_segments;
 use forebay_names::named::find_column;
 use forebay_store::{ChangedSegments, Constraint, RowChanges, Segment, Table, TableSnapshot, Transaction};
 
@@ -58,6 +59,7 @@ impl Run<'_> {
     /// # Errors
     /// `Conflict` where it is not.
     pub(crate) fn check_again(&self, transaction: &Transaction) -> Result<()> {
+        check_added_segments(&self.session.shared.engine, transaction)?;
         let Some((unchecked, before)) = transaction.unchecked() else { return Ok(()) };
         let conflict = |error: Error| {
             let message = format!("{}, as another transaction has committed", error.message());

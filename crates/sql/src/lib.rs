@@ -32,7 +32,6 @@ mod maintenance;
 mod merging;
 mod named_types;
 pub mod options;
-mod point_settings;
 mod points;
 pub mod pragma;
 mod prepared;

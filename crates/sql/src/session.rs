@@ -13,6 +13,7 @@ use forebay_context::durability::SessionDurability;
 use forebay_context::error::worker_error;
 use forebay_context::functions::Functions;
 use forebay_context::lock::lock;
+use forebay_context::point_settings::Points;
 use forebay_context::workers::Workers;
 use forebay_engine::timeline::Timeline;
 use forebay_engine::{Background, Engine};
@@ -23,7 +24,6 @@ use forebay_transactions::{Cancel, SessionTransactions, Sessions};
 use futures::FutureExt;
 use tokio::sync::oneshot;
 
-use crate::point_settings::Points;
 use crate::prepared::Prepared;
 use crate::running::{Canceller, Running};
 use crate::sequences;

@@ -89,6 +89,6 @@ pub use side_file::SideFile;
 pub use store::{OpenMode, Store};
 pub use striped::StripedWriter;
 pub use table_snapshot::{ColumnBounds, PLACES_NAME, TableSnapshot};
-pub use transaction::{ChangedSegments, Moment, Replaced, ReplacedCopies, RowChanges, Transaction};
+pub use transaction::{AddedSegments, ChangedSegments, Moment, Replaced, ReplacedCopies, RowChanges, Transaction};
 pub use waiting::{LOCK_TIMEOUT, wait_for_writer};
 pub use writer::{SealedColumn, SealedGroup, SealedSegment, SegmentWriter};

@@ -6,6 +6,7 @@
 //! Invariants: nothing is visible to others before the commit, and then all of it is. A commit is durable before it is
 //! visible; files of segments and facts are durable before the manifest names them, and go only after it stops naming them.
 
+mod added;
 mod commit;
 mod freezing;
 mod hot;
@@ -34,6 +35,7 @@ use crate::segment_list::SegmentList;
 use crate::store::{Inner, WriterTurn};
 use crate::table_snapshot::TableSnapshot;
 
+pub use added::AddedSegments;
 pub(crate) use commit::Files;
 pub use hot::Moment;
 pub use projections::{ChangedSegments, Replaced, ReplacedCopies, RowChanges};
@@ -68,7 +70,9 @@ pub struct Transaction {
 /// Tables whose rows a transaction relies on and others have changed.
 #[derive(Debug)]
 struct Unchecked {
-    tables: BTreeSet<TableId>,
+    rows: BTreeSet<TableId>,
+    /// Tables to which segments have come, in which there may be keys that the transaction gives to hot rows.
+    segments: BTreeSet<TableId>,
     /// The catalog before that.
     before: Arc<Catalog>,
     /// Whether whoever commits was told.
@@ -149,7 +153,8 @@ impl Transaction {
 
     /// Tables that it relies on and whose rows others have changed meanwhile, and the catalog before these changes.
     pub fn unchecked(&self) -> Option<(&BTreeSet<TableId>, &Arc<Catalog>)> {
-        self.unchecked.as_ref().map(|unchecked| (&unchecked.tables, &unchecked.before))
+        let unchecked = self.unchecked.as_ref().filter(|unchecked| !unchecked.rows.is_empty());
+        unchecked.map(|unchecked| (&unchecked.rows, &unchecked.before))
     }
 
     /// The catalog `now`, of a later commit than the one that it began with, with what it has changed of that: from the first of two to the

@@ -25,6 +25,7 @@ pub(crate) fn ok(session: &Session, script: &str) {
 }
 
 /// What the error of this kind says that a statement fails with.
+#[allow(dead_code, reason = "some tests have no statement that fails")]
 #[track_caller]
 pub(crate) fn fails(session: &Session, text: &str, kind: ErrorKind) -> String {
     let error = run(session, text).expect_err(text);

@@ -62,7 +62,8 @@ impl Transaction {
             // rows as its own transaction does: not those of others, and its own no longer once they are everybody's.
             let is_asked = self.unchecked.is_some()
                 || self.reads_any(&hot_beside)
-                || !self.changed_beside(&now, &hot_beside).is_empty();
+                || !self.changed_beside(&now, &hot_beside).is_empty()
+                || !merge::added_segments(&self.relied_on_segments, &self.base, &now).is_empty();
             if had_turn || !is_asked {
                 break (turn, now, failures, hot_beside);
             }
@@ -137,13 +138,15 @@ impl Transaction {
             self.working = own;
             return Err(error);
         }
-        let changed = self.changed_beside(&now, hot_beside);
+        let rows = self.changed_beside(&now, hot_beside);
+        let segments = merge::added_segments(&self.relied_on_segments, &self.base, &now);
         let before = std::mem::replace(&mut self.base, now);
         self.known_hot.clear();
         if let Some(earlier) = &mut self.unchecked {
-            earlier.tables.extend(changed);
-        } else if !changed.is_empty() {
-            self.unchecked = Some(Unchecked { tables: changed, before, is_told: false });
+            earlier.rows.extend(rows);
+            earlier.segments.extend(segments);
+        } else if !rows.is_empty() || !segments.is_empty() {
+            self.unchecked = Some(Unchecked { rows, segments, before, is_told: false });
         }
         Ok(())
     }
@@ -152,7 +155,6 @@ impl Transaction {
     fn changed_beside(&self, now: &Catalog, hot_beside: &BTreeSet<TableId>) -> BTreeSet<TableId> {
         let mut changed = merge::changed_rows(&self.relied_on, &self.base, now);
         changed.extend(self.relied_on.intersection(hot_beside));
-        changed.extend(merge::added_segments(&self.relied_on_segments, &self.base, now));
         changed
     }
 

@@ -184,8 +184,8 @@ pub(super) fn added_segments(tables: &BTreeSet<TableId>, before: &Catalog, now: 
 
 /// The error of a transaction that relies on rows which others have changed.
 pub(super) fn changed_beside(transaction: &Transaction) -> Error {
-    let tables = transaction.unchecked().map(|(tables, _)| tables.clone()).unwrap_or_default();
-    let mut names = tables.iter().filter_map(|id| Some(transaction.catalog().stored_table(*id)?.full_name()));
+    let tables = transaction.unchecked.iter().flat_map(|unchecked| unchecked.rows.iter().chain(&unchecked.segments));
+    let mut names = tables.filter_map(|id| Some(transaction.catalog().stored_table(*id)?.full_name()));
     let name = names.next().unwrap_or_default();
     conflict(format!("another transaction wrote rows of table {name}, which may have the same keys"))
 }

@@ -5,15 +5,16 @@ use std::time::Duration;
 
 use datafusion::prelude::SessionConfig;
 use forebay_base::Durability;
-use forebay_context::durability::SessionDurability;
-use forebay_context::lock::lock;
-use forebay_context::settings::{DescendingOrder, PointAccess};
-use forebay_context::statement::StatementContext;
-use forebay_context::waiting::LockTimeout;
+
+use crate::durability::SessionDurability;
+use crate::lock::lock;
+use crate::settings::{DescendingOrder, PointAccess};
+use crate::statement::StatementContext;
+use crate::waiting::LockTimeout;
 
 /// What a session knows of such statements.
 #[derive(Debug, Default)]
-pub(crate) struct Points {
+pub struct Points {
     /// What settings of this number say.
     settings: Mutex<Option<(u64, PointSettings)>>,
     /// Nothing is counted of them.
@@ -22,7 +23,7 @@ pub(crate) struct Points {
 
 impl Points {
     /// What settings of this number say, which are these.
-    pub(crate) fn settings(&self, number: u64, config: &SessionConfig) -> PointSettings {
+    pub fn settings(&self, number: u64, config: &SessionConfig) -> PointSettings {
         let mut known = lock(&self.settings);
         match *known {
             Some((of, settings)) if of == number => settings,
@@ -31,18 +32,22 @@ impl Points {
     }
 
     /// What all of them share as a statement, made like this where there was none.
-    pub(crate) fn statement(&self, new: impl FnOnce() -> Arc<StatementContext>) -> Arc<StatementContext> {
+    pub fn statement(&self, new: impl FnOnce() -> Arc<StatementContext>) -> Arc<StatementContext> {
         Arc::clone(self.statement.get_or_init(new))
     }
 }
 
 /// What settings say of them.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct PointSettings {
-    pub(crate) access: PointAccess,
-    pub(crate) is_utc: bool,
-    pub(crate) durability: Durability,
-    pub(crate) lock_timeout: Duration,
+pub struct PointSettings {
+    /// Which statements run without a plan.
+    pub access: PointAccess,
+    /// Times are told in UTC.
+    pub is_utc: bool,
+    /// When commits are acknowledged.
+    pub durability: Durability,
+    /// How long a statement waits for another transaction.
+    pub lock_timeout: Duration,
 }
 
 impl PointSettings {
