@@ -5,7 +5,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use forebay_base::{Durability, ErrorKind, Result};
+use forebay_base::{Durability, Error, ErrorKind, Result};
 use forebay_engine::Engine;
 use forebay_engine::keyed::KeyColumns;
 use forebay_store::{Cell, Held, HotChange, HotRow, LOCK_TIMEOUT, Transaction, wait_for_writer};
@@ -164,7 +164,8 @@ impl KeyedTransaction {
         let mut left = self.transaction.try_commit()?;
         while let Some(transaction) = left {
             if transaction.unchecked().is_some() {
-                return transaction.commit();
+                // Who changes rows by key relies on those alone.
+                return Err(Error::internal("a transaction by key relies on rows of a table"));
             }
             check_added_segments(&self.engine, &transaction)?;
             left = transaction.try_commit()?;
