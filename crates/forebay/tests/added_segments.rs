@@ -62,3 +62,31 @@ fn keys_are_looked_for_in_segments_that_others_add() {
     assert_eq!(rows(), ["21104", "21104"]);
     ok(&other, "CHECK DATABASE");
 }
+
+/// NULL is no key, and a key is free whose row was deleted one by one where it was frozen.
+#[test]
+fn nulls_and_deleted_rows_of_added_segments_are_in_nobodys_way() {
+    let database = Database::in_memory(&Options { threads: Some(2), ..Options::default() }).expect("a database");
+    let (session, other) = (database.session(), database.session());
+    ok(&other, "CREATE TABLE t (k INTEGER PRIMARY KEY, u INTEGER UNIQUE); INSERT INTO t VALUES (1, 1), (2, NULL)");
+    let insert = session.prepare("INSERT INTO t VALUES ($1, $2)").expect("prepared");
+    let inserts = |key: i32, unique: Option<i32>| {
+        session.execute_prepared(&insert, &Params::new().push(key).push(unique)).map(drop)
+    };
+    ok(&session, "BEGIN; DELETE FROM t WHERE k = 1");
+    inserts(3, None).expect("a new key");
+    inserts(4, Some(1)).expect("its row is deleted here");
+    // Rows of segments come, some with NULL; what is deleted above stays where it is.
+    ok(&other, "INSERT INTO t SELECT i, CASE WHEN i % 2 = 0 THEN i END FROM range(1000, 12000) AS r(i)");
+    ok(&session, "COMMIT");
+    assert!(insert.runs_by_key());
+    let query = "SELECT count(*), count(u), count(DISTINCT k), count(DISTINCT u) FROM t";
+    assert_eq!(run(&other, query).expect("rows"), [["11003", "5501", "11003", "5501"]]);
+    // The key of a column that is not the primary one is looked for, too.
+    ok(&session, "BEGIN");
+    inserts(5, Some(20_000)).expect("nobody has it yet");
+    ok(&other, "INSERT INTO t SELECT i, i FROM range(15000, 25000) AS r(i)");
+    assert_eq!(run(&session, "COMMIT").expect_err("another row has it").kind(), ErrorKind::Conflict);
+    assert_eq!(run(&other, "SELECT count(*), count(DISTINCT k) FROM t").expect("rows"), [["21003", "21003"]]);
+    ok(&other, "CHECK DATABASE");
+}
