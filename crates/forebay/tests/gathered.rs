@@ -92,3 +92,19 @@ fn segments_are_not_merged_while_a_transaction_is_open() {
     assert_eq!(files(&session), 1, "the next commit merges them");
     check(&session, (SEGMENTS + 1) * ROWS, false);
 }
+
+#[test]
+fn a_hot_row_keeps_the_segments_on_both_sides_apart() {
+    let session = database().session();
+    ok(&session, "CREATE TABLE t (k BIGINT PRIMARY KEY, v BIGINT)");
+    (0..SEGMENTS - 1).for_each(|place| insert(&session, place));
+    ok(&session, "INSERT INTO t VALUES (-1, 0)");
+    insert(&session, SEGMENTS - 1);
+    assert_eq!(files(&session), SEGMENTS, "no 32 of them are neighbours");
+    // As many again behind it.
+    (SEGMENTS..2 * SEGMENTS - 1).for_each(|place| insert(&session, place));
+    assert_eq!(files(&session), SEGMENTS, "those behind it are merged");
+    let rows = (2 * SEGMENTS - 1) * ROWS;
+    let expected = [rows + 1, (0..rows).sum()].map(|number| number.to_string()).to_vec();
+    assert_eq!(run(&session, "SELECT count(*), sum(v) FROM t").expect("rows"), [expected]);
+}
