@@ -1,5 +1,6 @@
 //! BACKUP TO: what a backup has, beside whom it is made, and where it cannot be.
 
+mod failing;
 mod texts;
 
 use std::fs;
@@ -10,7 +11,8 @@ use std::thread;
 use forebay::{Database, ErrorKind, Options, Session, directories};
 use tempfile::TempDir;
 
-use crate::texts::{fails, ok, run};
+use crate::failing::fails;
+use crate::texts::{ok, run};
 
 fn options() -> Options {
     Options { threads: Some(2), ..Options::default() }

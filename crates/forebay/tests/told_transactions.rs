@@ -1,5 +1,6 @@
 //! `forebay.transactions`, KILL TRANSACTION and idle transactions: sessions look at each other's transactions and end them.
 
+mod failing;
 mod texts;
 
 use std::sync::Barrier;
@@ -8,7 +9,8 @@ use std::time::{Duration, Instant};
 
 use forebay::{Database, ErrorKind, Options, Session, Statement};
 
-use crate::texts::{fails, ok, run};
+use crate::failing::fails;
+use crate::texts::{ok, run};
 
 fn database() -> Database {
     let database = Database::in_memory(&Options { threads: Some(2), ..Options::default() }).expect("a database");

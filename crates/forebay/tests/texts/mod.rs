@@ -1,7 +1,7 @@
 //! Statements and their answers as texts.
 
 use forebay::arrow::util::display::array_value_to_string;
-use forebay::{ErrorKind, Session, Statement};
+use forebay::{Session, Statement};
 
 /// The rows of a statement as texts.
 pub(crate) fn run(session: &Session, text: &str) -> forebay::Result<Vec<Vec<String>>> {
@@ -22,13 +22,4 @@ pub(crate) fn ok(session: &Session, script: &str) {
     for statement in session.statements(script).expect(script) {
         run(session, &statement.text).unwrap_or_else(|error| panic!("{}: {error}", statement.text));
     }
-}
-
-/// What the error of this kind says that a statement fails with.
-#[allow(dead_code, reason = "some tests have no statement that fails")]
-#[track_caller]
-pub(crate) fn fails(session: &Session, text: &str, kind: ErrorKind) -> String {
-    let error = run(session, text).expect_err(text);
-    assert_eq!(error.kind(), kind, "{text}: {error}");
-    error.to_string()
 }
