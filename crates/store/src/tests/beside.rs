@@ -338,3 +338,37 @@ fn a_segment_is_not_written_anew_beside_who_deletes_a_row_of_it() {
         assert_eq!(super::hot::seen(&store, id), left);
     }
 }
+
+/// Who deletes rows of a segment one by one is not in the way of who makes marks of what others have deleted, also while that commit is in line.
+#[test]
+fn deletions_and_marks_of_others_are_no_conflict() {
+    use crate::volume::locked;
+    let disk = MemoryDisk::new();
+    let store = open(&disk).expect("a database");
+    let id = change(&store, |t| t.create_table(table("t"))).expect("a table");
+    change(&store, |t| t.publish(id, vec![segment(&store, &[0, 1, 2, 3])?])).expect("a segment");
+    let delete = |t: &mut Transaction, row: u16| {
+        let segment = t.catalog().stored_table(id).expect("the table").segments[0].id();
+        t.delete_stored(id, segment, 0, row)
+    };
+    change(&store, |t| delete(t, 1)).expect("deleted");
+    let begin = || store.begin_on(store.catalog()).expect("begun");
+    let (mut marking, mut deleting) = (begin(), begin());
+    marking.mark_deletions(id).expect("marked");
+    delete(&mut deleting, 2).expect("deleted");
+    std::thread::scope(|scope| {
+        let written = locked(&store.inner.written);
+        let marking = scope.spawn(|| marking.commit());
+        while store.inner.line.newest().0.commit == store.catalog().commit {
+            std::thread::yield_now();
+        }
+        let deleting = scope.spawn(|| deleting.commit());
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        drop(written);
+        marking.join().expect("no panic").expect("it commits");
+        deleting.join().expect("no panic").expect("no conflict");
+    });
+    assert_eq!(super::hot::seen(&store, id), [0, 3]);
+    change(&store, |t| t.freeze_hot(id)).expect("frozen");
+    assert_eq!(super::hot::seen(&store, id), [0, 3]);
+}

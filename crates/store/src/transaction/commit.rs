@@ -58,11 +58,12 @@ impl Transaction {
             if visible.commit == now.commit {
                 break (turn, visible, failures, hot_beside);
             }
-            // Whoever looks at keys again, or at what it has read, has to see the rows of those who are in line. A catalog in line sees hot
-            // rows as its own transaction does: not those of others, and its own no longer once they are everybody's.
+            // Whoever looks at keys again, at what it has read, or at which rows are deleted has to see the rows of those who are in line. A
+            // catalog in line sees hot rows as its own transaction does: not those of others, and its own no longer once they are everybody's.
             let is_asked = self.unchecked.is_some()
                 || self.reads_any(&hot_beside)
                 || !self.changed_beside(&now, &hot_beside).is_empty()
+                || !self.deletions_to_check(&now, &hot_beside).is_empty()
                 || !merge::added_segments(&self.relied_on_segments, &self.base, &now).is_empty();
             if had_turn || !is_asked {
                 break (turn, now, failures, hot_beside);
@@ -129,12 +130,13 @@ impl Transaction {
         if now.commit == self.base.commit {
             return Ok(());
         }
+        let deletions = self.deletions_to_check(&now, hot_beside);
         let working = match Arc::ptr_eq(&self.working, &self.base) {
             true => Arc::clone(&now),
             false => Arc::new(self.merged((&self.base, &self.working), &now)?),
         };
         let own = std::mem::replace(&mut self.working, working);
-        if let Err(error) = self.check_deletions(&self.base, &now, hot_beside) {
+        if let Err(error) = self.check_deletions(&deletions) {
             self.working = own;
             return Err(error);
         }

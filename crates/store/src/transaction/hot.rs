@@ -268,30 +268,32 @@ impl Transaction {
         deleted.iter().try_for_each(|(segment, rows)| segments.delete(*segment, rows))
     }
 
-    /// An error where rows of segments that this transaction has deleted one by one, or others have, are not there in what it commits, and it or
-    /// others have changed the segments meanwhile. `before` is what the catalog was when it began, `now` what it builds on.
-    pub(super) fn check_deletions(
-        &self,
-        before: &Catalog,
-        now: &Catalog,
-        hot_beside: &BTreeSet<TableId>,
-    ) -> Result<()> {
-        if now.has_objects_of(before) && now.has_objects_of(&self.working) {
-            return Ok(());
+    /// Tables of which this transaction has deleted rows one by one while others have changed the segments, or the other way round, between its base
+    /// and `now`.
+    pub(super) fn deletions_to_check(&self, now: &Catalog, hot_beside: &BTreeSet<TableId>) -> Vec<TableId> {
+        if now.has_objects_of(&self.base) && self.working.has_objects_of(&self.base) {
+            return Vec::new();
         }
-        let is_same = |one: &Catalog, other: &Catalog, id: TableId| match (
-            one.objects.tables.get(&id),
-            other.objects.tables.get(&id),
-        ) {
-            (Some(one), Some(other)) => Arc::ptr_eq(one, other),
-            (one, other) => one.is_none() && other.is_none(),
+        let is_same =
+            |other: &Catalog, id: TableId| match (self.base.objects.tables.get(&id), other.objects.tables.get(&id)) {
+                (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+                (one, other) => one.is_none() && other.is_none(),
+            };
+        let own = self.hot_tables();
+        let is_met = |id: &TableId| {
+            own.contains(id) && !is_same(now, *id) || hot_beside.contains(id) && !is_same(&self.working, *id)
         };
-        let (own, own_id) = (self.hot_tables(), self.hot.as_ref().map(forebay_hot::Transaction::id));
-        for (id, table) in &self.working.objects.tables {
-            let by_others = own.contains(id) && !is_same(before, now, *id);
-            let by_itself = hot_beside.contains(id) && !is_same(now, &self.working, *id);
-            let Some(deletions) = self.working.hot.deletions(*id).filter(|_| by_others || by_itself) else { continue };
-            if !deletions.are_of(&table.segments, own_id) {
+        now.objects.tables.keys().copied().filter(is_met).collect()
+    }
+
+    /// An error where rows of segments of these tables that this transaction has deleted one by one, or others have, are not there in what it
+    /// commits.
+    pub(super) fn check_deletions(&self, tables: &[TableId]) -> Result<()> {
+        let own = self.hot.as_ref().map(forebay_hot::Transaction::id);
+        for id in tables {
+            let table = self.working.objects.tables.get(id);
+            let Some((table, deletions)) = table.zip(self.working.hot.deletions(*id)) else { continue };
+            if !deletions.are_of(&table.segments, own) {
                 let message = format!("rows of table {} were changed by another transaction", table.full_name());
                 return Err(Error::new(ErrorKind::Conflict, message).hint("Run the transaction again"));
             }
