@@ -7,7 +7,8 @@
 //!   chunk            newest values in columns, which rows are there, bounds that only widen
 //!     marks          per 1,024 rows which positions have versions, and their newest undo records
 //!     undo           before-images, newest first
-//! KeyIndex           rows by the values of some columns, in their order; unique keys
+//! UniqueIndex        rows by keys that no two of them have, by hash
+//! KeyIndex           rows by the values of some columns, in their order
 //! Batch, Row         what a scan and a read of one row give
 //! ```
 //!
@@ -33,6 +34,7 @@ mod fixed;
 mod heap;
 mod index;
 mod index_key;
+mod indexed_columns;
 mod key;
 mod marks;
 mod row_id;
@@ -41,6 +43,7 @@ mod sync;
 mod table;
 mod transaction;
 mod undo;
+mod unique_index;
 mod waiting;
 
 pub use batch::{Batch, BatchColumn};
@@ -51,10 +54,12 @@ pub use chunk::{Change, ColumnBounds, MemoryBytes, Newest, OwnChange};
 pub use commits::{CommitNumber, Commits, Snapshot, View};
 pub use fixed::Fixed;
 pub use index::KeyIndex;
+pub use indexed_columns::IndexedColumns;
 pub use key::{end_of_prefix, push_key};
 pub use marks::RANGE_ROWS;
 pub use row_id::RowId;
 pub use stamp::TransactionId;
 pub use table::{CleanRows, HotTable};
 pub use transaction::{Savepoint, Transaction};
+pub use unique_index::UniqueIndex;
 pub use waiting::{Blocker, Waited};

@@ -9,6 +9,12 @@ use std::fmt;
 pub struct RowId(pub u64);
 
 impl RowId {
+    /// No row has a lower number.
+    pub(crate) const FIRST: Self = Self(0);
+
+    /// No row has a higher number.
+    pub(crate) const LAST: Self = Self(u64::MAX);
+
     /// A position in a chunk.
     pub fn new(chunk: u32, position: u16) -> Self {
         Self(u64::from(chunk) << 16 | u64::from(position))

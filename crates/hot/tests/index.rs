@@ -1,38 +1,58 @@
-//! Indexes of keys: what views find against a look at all rows, unique keys among transactions beside each other, entries that go.
+//! Indexes of keys, by order and by hash: what views find against a look at all rows, unique keys among transactions beside each other, entries that go.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::sync::Arc;
 
 use forebay_base::{ErrorKind, PhysicalType, Result};
-use forebay_hot::{Cell, Commits, HotTable, KeyIndex, Row, RowId, Transaction, View};
+use forebay_hot::{Cell, Commits, HotTable, KeyIndex, Row, RowId, Transaction, UniqueIndex, View};
 use proptest::prelude::*;
 
-/// A table of keys and values, with an index of the keys.
+/// A table of keys and values, with indexes of the keys.
 struct Indexed {
     commits: Arc<Commits>,
     table: HotTable,
     index: KeyIndex,
+    /// Where no two rows have the same key.
+    unique: Option<UniqueIndex>,
 }
 
 impl Indexed {
     fn new(is_unique: bool) -> Self {
         let commits = Commits::new(0);
         let table = HotTable::new(1, "t", vec![PhysicalType::I64, PhysicalType::I64], 0, &commits);
-        let index = KeyIndex::new(&table, vec![0], is_unique);
-        Self { commits, table, index }
+        let index = KeyIndex::new(&table, vec![0]);
+        let unique = is_unique.then(|| UniqueIndex::new(&table, vec![0]));
+        Self { commits, table, index, unique }
     }
 
     fn key(&self, key: i64) -> Vec<u8> {
-        self.index.prefix_of(&[Cell::i64(key)])
+        self.index.columns().prefix_of(&[Cell::i64(key)])
+    }
+
+    fn unique(&self) -> &UniqueIndex {
+        self.unique.as_ref().expect("no two rows have the same key")
+    }
+
+    /// Enters a key that a row has now.
+    fn enter(&self, t: &Transaction, key: i64, row: RowId) -> Result<()> {
+        let key = self.key(key);
+        self.unique.as_ref().map_or(Ok(()), |unique| unique.insert(t.view(), &key, row))?;
+        self.index.add(&key, row);
+        Ok(())
+    }
+
+    fn sweep(&self) {
+        self.table.prune();
+        self.index.sweep();
+        self.unique.iter().for_each(UniqueIndex::sweep);
     }
 
     /// As a statement does it: what it did is taken back where the key is not free.
     fn insert(&self, t: &mut Transaction, key: i64) -> Result<RowId> {
         let savepoint = t.savepoint();
         let row = self.table.insert(t, &[Cell::i64(key), Cell::i64(0)])?;
-        let entered = self.index.insert(t.view(), &self.key(key), row);
-        entered.inspect_err(|_| t.roll_back_to(savepoint))?;
+        self.enter(t, key, row).inspect_err(|_| t.roll_back_to(savepoint))?;
         Ok(row)
     }
 
@@ -41,8 +61,7 @@ impl Indexed {
         if !self.table.update(t, row, &[(0, Cell::i64(key))])? {
             return Ok(false);
         }
-        let entered = self.index.insert(t.view(), &self.key(key), row);
-        entered.inspect_err(|_| t.roll_back_to(savepoint))?;
+        self.enter(t, key, row).inspect_err(|_| t.roll_back_to(savepoint))?;
         Ok(true)
     }
 
@@ -74,9 +93,10 @@ impl Indexed {
 
     fn check(&self, view: View<'_>) {
         let seen = self.seen(view);
-        for key in -1..KEYS + 1 {
-            let found = self.index.find(view, &self.key(key));
+        for (key, unique) in (-1..KEYS + 1).flat_map(|key| self.unique.iter().map(move |unique| (key, unique))) {
+            let found = unique.find(view, &self.key(key));
             assert_eq!(found.is_some(), seen.contains_key(&key), "{key}");
+            // An old snapshot sees a key twice where its transaction takes what another one has given up since.
             assert!(found.is_none_or(|row| seen[&key].contains(&row)));
         }
         let (low, high) = (KEYS / 4, KEYS / 2);
@@ -141,10 +161,7 @@ proptest! {
                 }
                 Step::Commit(of) => drop(std::mem::replace(&mut open[of], begin()).commit()),
                 Step::RollBack(of) => open[of] = begin(),
-                Step::Sweep => {
-                    indexed.table.prune();
-                    indexed.index.sweep();
-                }
+                Step::Sweep => indexed.sweep(),
             }
             for transaction in &open {
                 indexed.check(transaction.view());
@@ -155,11 +172,15 @@ proptest! {
         }
         // Once nobody reads what was, there are entries for what is, and no others.
         drop(open);
-        indexed.table.prune();
-        indexed.index.sweep();
+        indexed.sweep();
         let now = indexed.commits.snapshot();
-        prop_assert_eq!(indexed.index.len(), indexed.seen(now.view()).len());
+        let count = indexed.table.count(now.view());
+        prop_assert_eq!(indexed.index.len(), count);
         prop_assert_eq!(indexed.index.is_empty(), indexed.index.memory_bytes() == 0);
+        for unique in &indexed.unique {
+            prop_assert_eq!((unique.len(), unique.is_empty()), (count, count == 0));
+            prop_assert_eq!(unique.is_empty(), unique.memory_bytes() == 0);
+        }
     }
 }
 
@@ -183,7 +204,7 @@ fn a_key_is_taken_by_who_has_it_and_by_who_may_get_it() {
     let again = indexed.insert(&mut deleting, 1).expect("its own is gone");
     deleting.commit();
     let now = indexed.commits.snapshot();
-    assert_eq!(indexed.index.find(now.view(), &indexed.key(1)), Some(again));
+    assert_eq!(indexed.unique().find(now.view(), &indexed.key(1)), Some(again));
     // Moved away: the old key is free once that is certain.
     let mut moving = begin();
     assert!(indexed.move_to(&mut moving, again, 2).expect("free"));
@@ -207,9 +228,9 @@ fn keys_may_be_taken_twice_within_a_statement() {
         let keys: Vec<i64> = rows.iter().map(|row| row.position() as i64 + by).collect();
         for (row, key) in rows.iter().zip(&keys) {
             assert!(indexed.table.update(&mut t, *row, &[(0, Cell::i64(*key))])?);
-            indexed.index.add(&indexed.key(*key), *row);
+            indexed.unique().add(&indexed.key(*key), *row);
         }
-        keys.iter().try_for_each(|key| indexed.index.check(t.view(), &indexed.key(*key)))
+        keys.iter().try_for_each(|key| indexed.unique().check(t.view(), &indexed.key(*key)))
     };
     shift(1, &rows).expect("all move on");
     assert_eq!(shift(2, &rows[..1]).expect_err("taken").kind(), ErrorKind::Constraint);
@@ -229,7 +250,7 @@ fn threads_get_a_key_once() {
                         Ok(_) if step % 5 == 4 => t.roll_back(),
                         Ok(_) => drop(t.commit()),
                         Err(_) => {
-                            let found = indexed.index.find(t.view(), &indexed.key(key));
+                            let found = indexed.unique().find(t.view(), &indexed.key(key));
                             let _somebody_may_be_first = found.map(|row| indexed.table.delete(&mut t, row));
                             t.commit();
                         }

@@ -31,7 +31,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use forebay_base::{Context, Error, ErrorKind, PhysicalType, Result, TableId, limits};
-use forebay_hot::{Cell, Commits, HotTable, KeyIndex, Row, RowId, Snapshot, View};
+use forebay_hot::{Cell, Commits, HotTable, Row, RowId, Snapshot, UniqueIndex, View};
 
 use crate::catalog::{Catalog, Constraint, Table};
 pub(crate) use crate::hot_files::{FoundHotRows, HotRowId};
@@ -253,9 +253,9 @@ fn unique_keys(table: &Table) -> impl Iterator<Item = &Constraint> {
 }
 
 /// The key of a row with these values; `None` where one of them is NULL, which is no key.
-pub(crate) fn key_in<'c>(index: &KeyIndex, cell: impl Fn(usize) -> Cell<'c>) -> Option<Vec<u8>> {
-    let has_null = index.columns().iter().any(|column| cell(*column) == Cell::Null);
-    (!has_null).then(|| index.key_of(cell))
+pub(crate) fn key_in<'c>(index: &UniqueIndex, cell: impl Fn(usize) -> Cell<'c>) -> Option<Vec<u8>> {
+    let has_null = index.columns().positions().iter().any(|column| cell(*column) == Cell::Null);
+    (!has_null).then(|| index.columns().key_of(cell))
 }
 
 /// All values of a row; `None` if the view does not see it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_base::PhysicalType;
-use forebay_hot::{Batch, Cell, Commits, HotTable, KeyIndex, Row, RowId, Snapshot, Transaction, View, Waited};
+use forebay_hot::{Batch, Cell, Commits, HotTable, Row, RowId, Snapshot, Transaction, UniqueIndex, View, Waited};
 use shuttle::rand::{Rng, thread_rng};
 use shuttle::thread::JoinHandle;
 
@@ -19,7 +19,7 @@ fn schedules() -> usize {
 struct World {
     commits: Arc<Commits>,
     table: HotTable,
-    keys: KeyIndex,
+    keys: UniqueIndex,
 }
 
 impl World {
@@ -27,7 +27,7 @@ impl World {
     fn new(rows: i64) -> (Arc<Self>, Vec<RowId>) {
         let commits = Commits::new(0);
         let table = HotTable::new(1, "t".to_owned(), vec![PhysicalType::I64, PhysicalType::I64], 0, &commits);
-        let keys = KeyIndex::new(&table, vec![0], true);
+        let keys = UniqueIndex::new(&table, vec![0]);
         let world = Self { commits, table, keys };
         let mut transaction = Transaction::begin(&world.commits);
         let rows = (0..rows).map(|key| world.add(&mut transaction, key, 100).expect("nobody else adds"));
@@ -37,7 +37,7 @@ impl World {
     }
 
     fn key(&self, key: i64) -> Vec<u8> {
-        self.keys.key_of(|_| Cell::i64(key))
+        self.keys.columns().key_of(|_| Cell::i64(key))
     }
 
     /// Adds a row, unless the key is taken.

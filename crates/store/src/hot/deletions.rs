@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use forebay_base::{Error, PhysicalType, Result, SegmentId};
-use forebay_hot::{Batch, Blocker, Cell, Commits, HotTable, KeyIndex, RowId, Transaction, TransactionId, View};
+use forebay_hot::{Batch, Blocker, Cell, Commits, HotTable, RowId, Transaction, TransactionId, UniqueIndex, View};
 
 use super::encoding::SCAN_ROWS;
 use super::row_bytes::decode_row;
@@ -29,7 +29,7 @@ pub(crate) type StoredPlace = (SegmentId, u32, u16);
 #[derive(Debug, Clone)]
 pub(crate) struct Deletions {
     pub(super) rows: HotTable,
-    index: Arc<KeyIndex>,
+    index: Arc<UniqueIndex>,
 }
 
 /// Whether a hot row is one of these.
@@ -57,7 +57,7 @@ impl Deletions {
     pub(super) fn new(table: &Table, first_chunk: u32, commits: &Arc<Commits>) -> Self {
         let name = format!("deleted rows of {}", table.full_name());
         let rows = HotTable::new(table.id.0, name, TYPES.to_vec(), first_chunk.max(FIRST_CHUNK), commits);
-        let index = Arc::new(KeyIndex::new(&rows, vec![0, 1], true));
+        let index = Arc::new(UniqueIndex::new(&rows, vec![0, 1]));
         Self { rows, index }
     }
 
@@ -76,7 +76,7 @@ impl Deletions {
         let row = decode_row(bytes, &TYPES)?;
         let cells: Vec<Cell<'_>> = row.cells().collect();
         self.rows.put(id, &cells)?;
-        self.index.add(&self.index.prefix_of(&cells), id);
+        self.index.add(&self.index.columns().prefix_of(&cells), id);
         Ok(())
     }
 
@@ -87,7 +87,7 @@ impl Deletions {
     pub(crate) fn add(&self, writes: &mut Transaction, place: StoredPlace) -> Result<()> {
         let cells = cells(place);
         let id = self.rows.insert(writes, &cells)?;
-        let key = self.index.prefix_of(&cells);
+        let key = self.index.columns().prefix_of(&cells);
         if let Err(error) = self.index.insert(writes.view(), &key, id) {
             let blocker = self.index.blocker(writes.view(), &key);
             self.rows.delete(writes, id)?;
@@ -102,7 +102,7 @@ impl Deletions {
 
     /// Whether a view sees that a row is deleted.
     pub(crate) fn has(&self, view: View<'_>, place: StoredPlace) -> bool {
-        !self.index.is_empty() && self.index.find(view, &self.index.prefix_of(&cells(place))).is_some()
+        self.index.has_been_used() && self.index.find(view, &self.index.columns().prefix_of(&cells(place))).is_some()
     }
 
     /// What a view sees: the deleted rows by segment, and the numbers of the deletions.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, Weak};
 
 use forebay_base::{ColumnId, Result, SegmentId, TableId};
-use forebay_hot::{CommitNumber, Commits, HotTable, KeyIndex, RowId, View};
+use forebay_hot::{CommitNumber, Commits, HotTable, KeyIndex, RowId, UniqueIndex, View};
 
 use super::deletions::{Deletions, is_deletion};
 use super::image::{ChunkImages, Images, Seen};
@@ -48,8 +48,8 @@ pub(crate) struct HotRows {
 /// The indexes of a table's hot rows.
 #[derive(Debug)]
 pub(crate) struct Indexes {
-    /// Of its keys, in their order.
-    pub(crate) keys: Vec<KeyIndex>,
+    /// Of its keys, as they are declared.
+    pub(crate) keys: Vec<UniqueIndex>,
     /// Those that somebody has asked for by their columns. They have entries for NULL, too.
     others: RwLock<Vec<Arc<KeyIndex>>>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Indexes {
 impl Indexes {
     /// The index of these columns, which is filled where nobody has asked for it before.
     pub(crate) fn of_columns(&self, rows: &HotTable, columns: &[usize]) -> Arc<KeyIndex> {
-        let is_it = |index: &&Arc<KeyIndex>| index.columns() == columns;
+        let is_it = |index: &&Arc<KeyIndex>| index.columns().positions() == columns;
         if let Some(known) = self.others().iter().find(is_it) {
             return Arc::clone(known);
         }
@@ -66,7 +66,7 @@ impl Indexes {
             return Arc::clone(known);
         }
         // Writers that come after this wait, and enter their keys; those before have written what it is filled with.
-        let new = Arc::new(KeyIndex::new(rows, columns.to_vec(), false));
+        let new = Arc::new(KeyIndex::new(rows, columns.to_vec()));
         new.fill();
         others.push(Arc::clone(&new));
         new
@@ -78,7 +78,7 @@ impl Indexes {
     }
 
     pub(super) fn sweep(&self) {
-        self.keys.iter().for_each(KeyIndex::sweep_if_worthwhile);
+        self.keys.iter().for_each(UniqueIndex::sweep_if_worthwhile);
         let others = self.others().clone();
         others.iter().for_each(|index| index.sweep_if_worthwhile());
     }
@@ -95,7 +95,7 @@ impl HotRows {
         let rows = HotTable::new(table.id.0, table.full_name(), types(table).collect(), first_chunk, commits);
         let constraints: Vec<Constraint> = unique_keys(table).cloned().collect();
         let position = |id: &ColumnId| table.column_by_id(*id).map(|(position, _)| position);
-        let key = |key: &Constraint| KeyIndex::new(&rows, key.columns().iter().filter_map(position).collect(), true);
+        let key = |key: &Constraint| UniqueIndex::new(&rows, key.columns().iter().filter_map(position).collect());
         let indexes = Indexes { keys: constraints.iter().map(key).collect(), others: RwLock::default() };
         Self {
             indexes,
@@ -218,12 +218,15 @@ impl HotRows {
 
     /// Memory in bytes, about: of rows and their versions, and of indexes.
     pub(super) fn memory_bytes(&self) -> usize {
-        /// Of an entry of an index: a short key, a row, and what the map adds.
+        /// Of an entry of an ordered index: a short key, a row, and what the map adds.
         const ENTRY_BYTES: usize = 96;
-        let others = self.indexes.others();
-        let entries = self.indexes.keys.iter().chain(others.iter().map(|index| &**index)).map(KeyIndex::len);
+        /// Of one of a hash index: a hash, a row, and places of the table that are free.
+        const UNIQUE_ENTRY_BYTES: usize = 40;
+        let ordered: usize = self.indexes.others().iter().map(|index| index.len()).sum();
+        let unique: usize = self.indexes.keys.iter().map(UniqueIndex::len).sum();
         let rows = [&self.rows, &self.deletions.rows].map(|rows| rows.memory_bytes().total());
-        rows.iter().sum::<usize>() + ENTRY_BYTES * (entries.sum::<usize>() + self.deletions.entries())
+        let unique_bytes = UNIQUE_ENTRY_BYTES * (unique + self.deletions.entries());
+        rows.iter().sum::<usize>() + ENTRY_BYTES * ordered + unique_bytes
     }
 
     /// Lets go of what nobody needs any more: versions, chunks without rows, entries of indexes.

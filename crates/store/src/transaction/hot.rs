@@ -7,7 +7,7 @@ use std::ops::Bound;
 use std::sync::Arc;
 
 use forebay_base::{Context, Error, ErrorKind, Result, SegmentId, TableId};
-use forebay_hot::{Blocker, Cell, KeyIndex, Row, RowId, Savepoint, TransactionId, View};
+use forebay_hot::{Blocker, Cell, IndexedColumns, Row, RowId, Savepoint, TransactionId, UniqueIndex, View};
 
 use super::projections::{RowChanges, there};
 use super::{Transaction, constraint, not_found};
@@ -35,7 +35,7 @@ impl Moment {
 }
 
 /// Enters a key that a row has now; whom to wait for is known where another transaction is in the way.
-fn enter(index: &KeyIndex, writes: &mut forebay_hot::Transaction, key: &[u8], row: RowId) -> Result<()> {
+fn enter(index: &UniqueIndex, writes: &mut forebay_hot::Transaction, key: &[u8], row: RowId) -> Result<()> {
     index.insert(writes.view(), key, row).inspect_err(|_| {
         let blocker = index.blocker(writes.view(), key);
         writes.blocked_by(blocker);
@@ -104,7 +104,7 @@ impl Transaction {
         let keys = indexes.keys.iter().filter_map(|index| Some((index, key_in(index, |column| cells[column])?)));
         let entered = { keys }.try_for_each(|(index, key)| enter(index, writes, &key, row));
         match entered {
-            Ok(()) => others.iter().for_each(|index| index.add(&index.key_of(|column| cells[column]), row)),
+            Ok(()) => others.iter().for_each(|index| index.add(&index.columns().key_of(|column| cells[column]), row)),
             Err(_) => drop(rows.delete(writes, row)?),
         }
         self.see_hot(&hot);
@@ -122,11 +122,12 @@ impl Transaction {
         self.inner.hot.wrote(changes.iter().map(|(_, cell)| bytes_of(cell)).sum())?;
         let hot = self.hot_rows_of(id)?;
         let HotRows { rows, indexes, .. } = &*hot;
-        let is_changed =
-            |index: &KeyIndex| index.columns().iter().any(|column| changes.iter().any(|(own, _)| own == column));
-        let changed: Vec<&KeyIndex> = indexes.keys.iter().filter(|index| is_changed(index)).collect();
+        let is_changed = |columns: &IndexedColumns| {
+            columns.positions().iter().any(|column| changes.iter().any(|(own, _)| own == column))
+        };
+        let changed: Vec<&UniqueIndex> = indexes.keys.iter().filter(|index| is_changed(index.columns())).collect();
         let others = indexes.others();
-        let mut changed_others = others.iter().filter(|index| is_changed(index)).peekable();
+        let mut changed_others = others.iter().filter(|index| is_changed(index.columns())).peekable();
         let writes = self.hot_writes();
         if changed.is_empty() && changed_others.peek().is_none() {
             let is_there = rows.update(writes, row, changes)?;
@@ -139,7 +140,7 @@ impl Transaction {
         if let Some(values) = read_row(rows, writes.view(), row)?.filter(|_| is_there) {
             let keys = changed.iter().filter_map(|index| Some((index, key_in(index, |column| values.cell(column))?)));
             entered = { keys }.try_for_each(|(index, key)| enter(index, writes, &key, row));
-            changed_others.for_each(|index| index.add(&index.key_of(|column| values.cell(column)), row));
+            changed_others.for_each(|index| index.add(&index.columns().key_of(|column| values.cell(column)), row));
         }
         if entered.is_err() {
             writes.roll_back_to(before);
@@ -181,7 +182,7 @@ impl Transaction {
     pub fn find_hot(&mut self, id: TableId, key: usize, values: &[Cell<'_>]) -> Result<Option<RowId>> {
         let hot = self.hot_rows_of(id)?;
         let index = hot.indexes.keys.get(key).ok_or_else(|| not_found("key", &format!("number {key}")))?;
-        Ok(index.find(self.hot_view(), &index.prefix_of(values)))
+        Ok(index.find(self.hot_view(), &index.columns().prefix_of(values)))
     }
 
     /// Calls `each` with hot rows that it sees whose values of some columns lie within bounds, which are keys of these columns (`push_key`),
@@ -198,15 +199,8 @@ impl Transaction {
     ) -> Result<()> {
         let hot = self.hot_rows_of(id)?;
         let HotRows { rows, indexes, .. } = &*hot;
-        let is_not_null = |column: &usize| self.stored_table(id).is_ok_and(|table| !table.columns[*column].nullable);
-        // An index of a key has no entries for NULL.
-        let of_key = indexes.keys.iter().find(|index| index.columns() == columns);
-        let of_key = of_key.filter(|_| columns.iter().all(is_not_null));
-        let other = if of_key.is_none() { Some(indexes.of_columns(rows, columns)) } else { None };
-        match of_key.or(other.as_deref()) {
-            Some(index) => index.range(self.hot_view(), (low, high), each),
-            None => Ok(()),
-        }
+        let index = indexes.of_columns(rows, columns);
+        index.range(self.hot_view(), (low, high), each)
     }
 
     /// The numbers of the hot rows of a table that it sees, in the order in which whoever scans the table finds them.
