@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use forebay_base::{Durability, Error, ErrorKind, Result, TableId};
@@ -20,6 +20,7 @@ use crate::outcome::Outcome;
 use crate::redo_log::{RedoLog, redo_path};
 use crate::redo_record;
 use crate::rows::{self, Rows};
+use crate::signal::Signal;
 use crate::store::Inner;
 use crate::transaction::Files;
 use crate::volume::{Volume, locked};
@@ -63,7 +64,7 @@ impl Written {
 #[derive(Debug)]
 pub(crate) struct Line {
     state: Mutex<LineState>,
-    moved: Condvar,
+    moved: Signal,
 }
 
 #[derive(Debug)]
@@ -104,7 +105,7 @@ impl Line {
         let last_number = newest.commit;
         let (waiting, hot_changed) = (Vec::new(), BTreeMap::new());
         let state = LineState { newest, rows, last_number, waiting, is_writing: false, failures: 0, hot_changed };
-        Self { state: Mutex::new(state), moved: Condvar::new() }
+        Self { state: Mutex::new(state), moved: Signal::default() }
     }
 
     /// The catalog that the next commit builds on, durable or not, and how often commits have failed so far.
@@ -189,7 +190,7 @@ impl Line {
                 return done;
             }
             if state.is_writing || state.waiting.is_empty() {
-                state = self.moved.wait(state).unwrap_or_else(PoisonError::into_inner);
+                state = self.moved.wait(state);
                 continue;
             }
             state.is_writing = true;
@@ -214,8 +215,12 @@ impl Writing<'_> {
     /// Says how it ended: the first ones are committed, and the others as the outcome says.
     fn end(&mut self, committed: usize, outcome: Outcome) {
         let mut state = locked(&self.line.state);
-        state.finish(self.inner, std::mem::take(&mut self.batch), committed, outcome);
+        state.finish(self.inner, &mut self.batch, committed, outcome);
         state.is_writing = false;
+        if state.waiting.capacity() == 0 {
+            // The next ones take its memory.
+            state.waiting = std::mem::take(&mut self.batch);
+        }
         self.line.moved.notify_all();
     }
 }
@@ -230,23 +235,22 @@ impl Drop for Writing<'_> {
 
 impl LineState {
     /// Makes the first commits of a batch visible, which were written; or takes commits back, and what builds on them.
-    fn finish(&mut self, inner: &Inner, mut batch: Vec<Waiting>, committed: usize, outcome: Outcome) {
-        let others = batch.split_off(committed);
-        let has_hot_changes = batch.iter().any(|commit| !commit.hot.rows.is_empty());
-        batch.iter_mut().for_each(|commit| commit.hot.make_visible());
-        if let Some(last) = batch.last() {
+    fn finish(&mut self, inner: &Inner, batch: &mut Vec<Waiting>, committed: usize, outcome: Outcome) {
+        let has_hot_changes = batch[..committed].iter().any(|commit| !commit.hot.rows.is_empty());
+        batch[..committed].iter_mut().for_each(|commit| commit.hot.make_visible());
+        if let Some(last) = batch[..committed].last() {
             let visible = inner.with_hot_rows(&last.catalog, has_hot_changes);
             if Arc::ptr_eq(&self.newest, &last.catalog) {
                 self.newest = Arc::clone(&visible);
             }
             inner.set_catalog(visible);
         }
-        for commit in batch {
+        for commit in batch.drain(..committed) {
             commit.added.iter().for_each(|file| file.set_remove_on_drop(false));
             *locked(&commit.outcome) = Some(Ok(()));
         }
         let (error, in_doubt) = match outcome {
-            Outcome::Committed => return,
+            Outcome::Committed => return batch.clear(),
             Outcome::Failed(error) => (error, false),
             Outcome::Unknown(error) => {
                 inner.volume.fail(&error);
@@ -254,7 +258,7 @@ impl LineState {
                 (error, true)
             }
         };
-        for (number, commit) in others.into_iter().enumerate() {
+        for (number, commit) in batch.drain(..).enumerate() {
             if in_doubt {
                 // The log may name these files: the next open decides.
                 commit.added.iter().for_each(|file| file.set_remove_on_drop(false));
@@ -322,14 +326,13 @@ fn urgency(durability: Durability) -> Duration {
 /// Writes the records of these commits in one frame; where there is no room for all, as many of the first ones as there is room for. Gives how
 /// many were written.
 fn append(log: &mut RedoLog, batch: &[Waiting]) -> (usize, Outcome) {
-    let records: Vec<u8> = batch.iter().flat_map(|commit| commit.record.iter().copied()).collect();
-    let mut outcome = log.append(&records);
+    let mut outcome = log.append(batch.iter().map(|commit| commit.record.as_slice()));
     if matches!(outcome, Outcome::Committed) {
         return (batch.len(), outcome);
     }
     let mut appended = 0;
     while batch.len() > 1 && matches!(outcome, Outcome::Failed(_)) {
-        match log.append(&batch[appended].record) {
+        match log.append(std::iter::once(batch[appended].record.as_slice())) {
             Outcome::Committed => appended += 1,
             other => return (appended, other),
         }

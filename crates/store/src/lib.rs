@@ -44,6 +44,7 @@ mod segment_list;
 mod sequence;
 pub mod serial;
 mod side_file;
+mod signal;
 mod small_file;
 mod store;
 mod striped;

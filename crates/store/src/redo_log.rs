@@ -112,7 +112,7 @@ impl RedoLog {
     }
 
     /// Writes records behind the others, in one frame; durable after [`RedoLog::sync`].
-    pub(crate) fn append(&mut self, records: &[u8]) -> Outcome {
+    pub(crate) fn append<'r>(&mut self, records: impl Iterator<Item = &'r [u8]> + Clone) -> Outcome {
         let mut bytes = frame(self.number, self.frames, self.durable_frames, records);
         let (end, frame_bytes) = (self.end + bytes.len() as u64, bytes.len());
         if end > self.filled {
@@ -167,20 +167,29 @@ fn header(number: u64) -> Vec<u8> {
     numbered(&REDO_MAGIC, REDO_VERSION, number)
 }
 
-pub(crate) fn frame(number: u64, sequence: u64, durable: u64, records: &[u8]) -> Vec<u8> {
-    let mut checked = Writer::default();
-    checked.count(records.len());
-    checked.u32(0);
-    checked.u64(number);
-    checked.u64(sequence);
-    checked.u64(durable);
-    checked.bytes.extend_from_slice(records);
-    let mut writer = Writer::default();
-    writer.bytes.extend_from_slice(&REDO_FRAME_MAGIC);
-    writer.u32(crc32c(&checked.bytes));
-    writer.bytes.extend_from_slice(&checked.bytes);
-    writer.bytes.resize(writer.bytes.len().next_multiple_of(REDO_FRAME_ALIGN), 0);
-    writer.bytes
+/// A frame with these records.
+pub(crate) fn frame<'r>(
+    number: u64,
+    sequence: u64,
+    durable: u64,
+    records: impl Iterator<Item = &'r [u8]> + Clone,
+) -> Vec<u8> {
+    /// Where the bytes begin that the checksum is of.
+    const CHECKED: usize = REDO_FRAME_MAGIC.len() + size_of::<u32>();
+    let length: usize = records.clone().map(<[u8]>::len).sum();
+    let mut frame = Writer::with_capacity((REDO_FRAME_BYTES + length).next_multiple_of(REDO_FRAME_ALIGN));
+    frame.bytes.extend_from_slice(&REDO_FRAME_MAGIC);
+    frame.u32(0);
+    frame.count(length);
+    frame.u32(0);
+    frame.u64(number);
+    frame.u64(sequence);
+    frame.u64(durable);
+    records.for_each(|record| frame.bytes.extend_from_slice(record));
+    let checksum = crc32c(&frame.bytes[CHECKED..]);
+    frame.bytes[REDO_FRAME_MAGIC.len()..CHECKED].copy_from_slice(&checksum.to_le_bytes());
+    frame.bytes.resize(frame.bytes.len().next_multiple_of(REDO_FRAME_ALIGN), 0);
+    frame.bytes
 }
 
 /// What was cut off behind the last commit that is whole.

@@ -41,7 +41,10 @@ pub(crate) fn encode<'f>(
     hot: &HotRecord,
     files: impl ExactSizeIterator<Item = (FilePlace, &'f SmallFile)>,
 ) -> Vec<u8> {
-    let mut record = Writer::default();
+    /// Room for the numbers around rows, and for a row of the manifest that is always there.
+    const OTHER_BYTES: usize = 128;
+    let rows = changes.iter().map(|(_, row)| row.as_ref().map_or(0, Vec::len) + KEY_BYTES + size_of::<u64>());
+    let mut record = Writer::with_capacity(hot.bytes.len() + rows.sum::<usize>() + OTHER_BYTES);
     record.u64(commit);
     record.u64(previous);
     record.count(changes.len() + hot.count);

@@ -24,6 +24,13 @@ pub struct Reader<'a> {
     what: &'a str,
 }
 
+impl Writer {
+    /// One that has room for so many bytes without growing.
+    pub fn with_capacity(bytes: usize) -> Self {
+        Self { bytes: Vec::with_capacity(bytes) }
+    }
+}
+
 macro_rules! integers {
     ($($name:ident),*) => {
         impl Writer {

@@ -7,7 +7,7 @@ mod making;
 mod opening;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use forebay_base::budget::Client;
 use forebay_base::{ColumnId, DirectoryId, Error, ErrorKind, FactId, PhysicalType, Result, SegmentId};
@@ -28,6 +28,7 @@ use crate::recovery::Recovery;
 #[cfg(test)]
 use crate::rows;
 use crate::side_file::SideFile;
+use crate::signal::Signal;
 use crate::striped::StripedWriter;
 use crate::syncer::Syncer;
 use crate::transaction::Transaction;
@@ -94,7 +95,7 @@ pub(crate) struct Inner {
     pub(crate) next_object: AtomicU64,
     /// Whether somebody has the writer's turn.
     writing: Mutex<bool>,
-    written_or_dropped: Condvar,
+    written_or_dropped: Signal,
     /// Shared with every [`crate::Held`].
     pub(crate) held: Arc<()>,
 }
@@ -424,7 +425,7 @@ impl WriterTurn {
     pub(crate) fn take(inner: &Arc<Inner>) -> Self {
         let mut writing = locked(&inner.writing);
         while *writing {
-            writing = inner.written_or_dropped.wait(writing).unwrap_or_else(PoisonError::into_inner);
+            writing = inner.written_or_dropped.wait(writing);
         }
         *writing = true;
         Self { inner: Arc::clone(inner) }

@@ -323,6 +323,9 @@ impl Transaction {
 
     /// The tables that it has changed or made.
     pub fn changed_tables(&self) -> Vec<TableId> {
+        if self.working.has_objects_of(&self.base) {
+            return self.hot.iter().flat_map(forebay_hot::Transaction::written_tables).map(TableId).collect();
+        }
         let hot = self.hot_tables();
         let is_changed = |table: &&Arc<TableSnapshot>| {
             let before = self.base.objects.tables.get(&table.id);

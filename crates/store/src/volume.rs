@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use forebay_base::{DirectoryId, Error, ErrorKind, FactId, Result, SegmentId, limits};
 use forebay_disk::{Disk, DiskFile, OpenMode};
@@ -118,7 +118,7 @@ pub(crate) struct Volume {
     next_image: AtomicU64,
     pub(crate) limits: LogLimits,
     /// Why nothing may be written any more.
-    failure: Mutex<Option<Error>>,
+    failure: OnceLock<Error>,
     _locks: Vec<Box<dyn Send + Sync>>,
 }
 
@@ -134,7 +134,7 @@ impl Volume {
         small_files: BTreeMap<FilePlace, SmallFile>,
         limits: LogLimits,
     ) -> Self {
-        let (unnamed, open_files, failure) = (Mutex::default(), Mutex::default(), Mutex::default());
+        let (unnamed, open_files, failure) = (Mutex::default(), Mutex::default(), OnceLock::new());
         let mut in_memory = SmallFiles::default();
         for (place, file) in small_files {
             in_memory.insert(place, Arc::new(file));
@@ -255,12 +255,12 @@ impl Volume {
 
     /// From here on every write is refused (a failed fsync leaves unknown what is on disk; Rebello et al. 2020).
     pub(crate) fn fail(&self, cause: &Error) {
-        locked(&self.failure).get_or_insert_with(|| cause.clone());
+        self.failure.get_or_init(|| cause.clone());
     }
 
     /// An error if an earlier write failed for good.
     pub(crate) fn check_writable(&self) -> Result<()> {
-        match &*locked(&self.failure) {
+        match self.failure.get() {
             None => Ok(()),
             Some(cause) => {
                 let message = format!("the database is closed after a failed write ({})", cause.message());

@@ -40,9 +40,16 @@ impl HotCommit {
     /// # Errors
     /// Those of reading the rows that it has written.
     pub(crate) fn of(writes: Transaction, view: &HotView) -> Result<Self> {
-        let (mut tables, mut rows): (Vec<Arc<HotRows>>, _) = (Vec::new(), Vec::new());
-        let (mut record, mut columns, mut values) = (Writer::default(), Vec::new(), Row::default());
-        for (number, row) in writes.written() {
+        let (mut tables, mut rows): (Vec<Arc<HotRows>>, Vec<HotRowId>) = (Vec::new(), Vec::new());
+        /// What most changes take at most.
+        const CHANGE_BYTES: usize = 128;
+        /// Memory that is taken before it is needed, at most.
+        const RESERVED_BYTES: usize = 64 << 10;
+        let written = writes.written();
+        let mut record = Writer::with_capacity((written.len() * CHANGE_BYTES).min(RESERVED_BYTES));
+        let (mut columns, mut values) = (Vec::new(), Row::default());
+        rows.reserve(written.len());
+        for (number, row) in written {
             let id = TableId(number);
             if tables.last().is_none_or(|last| last.id() != id) {
                 let found = view.hot_rows(id).ok_or_else(|| Error::internal("hot rows of a table that has none"))?;

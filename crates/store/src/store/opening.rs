@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
-use std::sync::{Arc, Condvar, Mutex, RwLock};
+use std::sync::{Arc, Mutex, RwLock};
 
 use forebay_base::{Context, Error, Result};
 use forebay_disk::Disk;
@@ -24,6 +24,7 @@ use crate::maintenance::Maintenance;
 use crate::manifest::{Checkpointed, MANIFEST_PATH, Manifest};
 use crate::recovery::{self, Found, Recovery};
 use crate::rows;
+use crate::signal::Signal;
 use crate::small_file::SmallFile;
 use crate::syncer::Syncer;
 use crate::volume::{FilePlace, Volume, locked};
@@ -117,7 +118,7 @@ fn begun(
         next_file: AtomicU64::new(root.next_file),
         next_object: AtomicU64::new(root.next_object),
         writing: Mutex::new(false),
-        written_or_dropped: Condvar::new(),
+        written_or_dropped: Signal::default(),
         held: Arc::default(),
     })
 }

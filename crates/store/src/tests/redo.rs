@@ -371,7 +371,7 @@ fn what_was_never_durable_may_be_missing_anywhere() {
     drop(store);
     let file = killed.open(&log.path, FileMode::Write).expect("there");
     let end = log.bytes.len() as u64;
-    let of_log = |sequence, durable| redo_log::frame(1, sequence, durable, b"");
+    let of_log = |sequence, durable| redo_log::frame(1, sequence, durable, std::iter::empty());
     // Number 2 is lost, number 3 says that 0 and 1 were durable.
     let lost = of_log(2, 2).len() as u64;
     file.write_at(end + lost, &of_log(3, 2)).expect("written");
