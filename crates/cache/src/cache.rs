@@ -37,7 +37,9 @@ pub struct ChunkCache<K, V, S = ()> {
     budget_bytes: AtomicUsize,
     /// Counts uses.
     clock: AtomicU64,
-    /// Whether the policy does.
+    /// Whether the policy asks how often units are used.
+    counts_uses: AtomicBool,
+    /// Whether it is told of scans.
     watches_scans: AtomicBool,
     /// Whether a unit ever had no room without another one going.
     was_full: AtomicBool,
@@ -53,7 +55,7 @@ struct Chosen<K> {
 
 struct Shard<K, V, S> {
     chunks: HashMap<K, Chunk<V, S>, BuildKeyHasher>,
-    /// With their times.
+    /// With their times; of a unit the last one, unless the policy counts them.
     uses: Vec<(u64, K, Form)>,
 }
 
@@ -61,6 +63,8 @@ struct Chunk<V, S> {
     inflated: Option<Held<V>>,
     stored: Option<Held<S>>,
     last_use: u64,
+    /// Where the last use of either form was noted.
+    noted: [usize; 2],
 }
 
 struct Held<T> {
@@ -114,14 +118,17 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
     /// An empty cache of at most `budget_bytes`; 0 keeps nothing.
     pub fn new(budget_bytes: usize) -> Self {
         let kind = PolicyKind::default();
+        let policy = kind.policy(budget_bytes);
+        let counts_uses = AtomicBool::new(policy.counts_uses());
         let shard = || Mutex::new(Shard { chunks: HashMap::default(), uses: Vec::with_capacity(NOTED_USES) });
         Self {
             shards: std::array::from_fn(|_| shard()),
             hasher: BuildKeyHasher::default(),
-            policy: Mutex::new(Chosen { kind, policy: Pinned::new(kind.policy(budget_bytes), budget_bytes) }),
+            policy: Mutex::new(Chosen { kind, policy: Pinned::new(policy, budget_bytes) }),
             held_bytes: AtomicUsize::new(0),
             budget_bytes: AtomicUsize::new(budget_bytes),
             clock: AtomicU64::new(0),
+            counts_uses,
             watches_scans: AtomicBool::new(false),
             was_full: AtomicBool::new(false),
         }
@@ -288,6 +295,7 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         for (key, facts) in self.units(|_| true) {
             chosen.policy.insert((key, facts.form), facts);
         }
+        self.counts_uses.store(chosen.policy.counts_uses(), Ordering::Relaxed);
         self.watches_scans.store(chosen.policy.watches_scans(), Ordering::Relaxed);
         chosen.kind = kind;
     }
@@ -379,11 +387,22 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         let found = of(chunk)?;
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
         chunk.last_use = now;
-        shard.uses.push((now, key.clone(), form));
+        let counts_uses = self.counts_uses.load(Ordering::Relaxed);
+        let mut note = |form: Form| {
+            let place = &mut chunk.noted[form as usize];
+            match shard.uses.get_mut(*place).filter(|(_, of, noted)| !counts_uses && of == key && *noted == form) {
+                Some((time, _, _)) => *time = now,
+                None => {
+                    *place = shard.uses.len();
+                    shard.uses.push((now, key.clone(), form));
+                }
+            }
+        };
+        note(form);
         if form == Form::Inflated && chunk.stored.is_some() {
             // Of a chunk that is there in both forms the stored one counts as used behind the inflated one, so that it is what is
             // left when one of them goes.
-            shard.uses.push((now, key.clone(), Form::Stored));
+            note(Form::Stored);
         }
         let noted = shard.uses.len();
         drop(guard);
@@ -403,8 +422,7 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         for shard in &self.shards {
             uses.append(&mut lock(shard).uses);
         }
-        // Those of one time stay in the order in which they were noted.
-        uses.sort_by_key(|(time, _, _)| *time);
+        uses.sort_by_key(|(time, _, form)| (*time, *form == Form::Stored));
         uses.into_iter().for_each(|(_, key, form)| chosen.policy.touch(&(key, form)));
     }
 
@@ -431,7 +449,8 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         chosen.policy.insert((key.clone(), facts.form), facts);
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
         let mut shard = self.shard(&key);
-        let chunk = shard.chunks.entry(key).or_insert(Chunk { inflated: None, stored: None, last_use: now });
+        let chunk =
+            shard.chunks.entry(key).or_insert(Chunk { inflated: None, stored: None, last_use: now, noted: [0; 2] });
         chunk.last_use = now;
         set(chunk);
         true

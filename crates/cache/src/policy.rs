@@ -113,6 +113,11 @@ pub trait Policy<K>: fmt::Debug + Send {
     /// A unit was used. One that has gone meanwhile is none of the policy's business.
     fn touch(&mut self, key: &K);
 
+    /// Whether it matters how often a unit was used, and not only when last.
+    fn counts_uses(&self) -> bool {
+        true
+    }
+
     /// A unit went without being asked for.
     fn forget(&mut self, key: &K);
 

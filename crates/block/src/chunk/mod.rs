@@ -219,7 +219,10 @@ impl InflatedChunk {
 
     /// Takes note that the chunk stayed in memory and is needed again.
     pub fn note_reuse(&self) {
-        self.reused.store(true, Ordering::Relaxed);
+        // Those who read the same chunk on other cores keep its line in their caches.
+        if !self.reused.load(Ordering::Relaxed) {
+            self.reused.store(true, Ordering::Relaxed);
+        }
     }
 
     /// The positional aggregates of block `index`, made when they are asked for first; `None` where they would narrow

@@ -35,6 +35,10 @@ impl<K: UnitKey> Policy<K> for ByUse<K> {
         self.by_use.renew(key);
     }
 
+    fn counts_uses(&self) -> bool {
+        false
+    }
+
     fn forget(&mut self, key: &K) {
         self.by_use.remove(key);
     }

@@ -90,6 +90,10 @@ impl<K: UnitKey> Policy<K> for Pinned<K> {
         }
     }
 
+    fn counts_uses(&self) -> bool {
+        self.others.counts_uses()
+    }
+
     fn forget(&mut self, key: &K) {
         if self.units.remove(key).is_none() {
             self.others.forget(key);

@@ -225,6 +225,10 @@ impl<K: UnitKey> Policy<K> for Proportional<K> {
         self.spare.renew(key);
     }
 
+    fn counts_uses(&self) -> bool {
+        false
+    }
+
     fn forget(&mut self, key: &K) {
         if let Some(unit) = self.units.remove(key) {
             self.displace(key, &unit);

@@ -50,6 +50,10 @@ impl<K: UnitKey> Policy<K> for TwoQ<K> {
         self.again.renew(key);
     }
 
+    fn counts_uses(&self) -> bool {
+        false
+    }
+
     fn forget(&mut self, key: &K) {
         self.once.remove(key);
         self.again.remove(key);
