@@ -121,6 +121,11 @@ impl Output {
 }
 
 impl Program {
+    /// Whether it asks what time it is.
+    pub fn needs_now(&self) -> bool {
+        self.needs_now
+    }
+
     /// The tables whose rows it looks up or changes.
     pub(crate) fn tables(&self) -> impl Iterator<Item = &KeyedTable> {
         let (steps, changed): (&[Step], _) = match &self.action {

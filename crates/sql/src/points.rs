@@ -107,7 +107,7 @@ impl Session {
         self.running.cancel.reset();
         let mut retries = Retries::new(settings.lock_timeout);
         let outcome = loop {
-            let now = began(&transaction, settings.is_utc);
+            let now = if program.needs_now() { began(&transaction, settings.is_utc) } else { None };
             let run = |changes: &mut Transaction| {
                 let engine = &self.shared.engine;
                 let parameters = &parameters;

@@ -23,7 +23,8 @@ pub struct OpenTransaction {
     isolation: Isolation,
     /// Of several statements.
     is_block: bool,
-    started: SystemTime,
+    /// When it began; of one statement, when that is first asked.
+    started: OnceLock<SystemTime>,
     /// Its number, once somebody has asked for it.
     number: OnceLock<u64>,
     /// When the session has commits acknowledged.
@@ -85,8 +86,11 @@ impl OpenTransaction {
             before_statement: None,
             blocker: None,
         };
-        let (store, durability, started) = (store.clone(), Arc::clone(durability), SystemTime::now());
-        let number = OnceLock::new();
+        let (store, durability) = (store.clone(), Arc::clone(durability));
+        let (number, started) = (OnceLock::new(), OnceLock::new());
+        if is_block {
+            started.get_or_init(SystemTime::now);
+        }
         Self { store, access, isolation, is_block, started, number, durability, state: Mutex::new(state) }
     }
 
@@ -132,7 +136,7 @@ impl OpenTransaction {
 
     /// When it began: the time that its statements tell.
     pub fn started(&self) -> SystemTime {
-        self.started
+        *self.started.get_or_init(SystemTime::now)
     }
 
     /// Its number, which no other one of the process has.
