@@ -11,5 +11,9 @@ mod sync {
 
 #[path = "../../crates/cache/src/cache.rs"]
 pub mod cache;
+#[path = "../../crates/cache/src/gone.rs"]
+mod gone;
 #[path = "../../crates/cache/src/key_hasher.rs"]
 mod key_hasher;
+#[path = "../../crates/cache/src/uses.rs"]
+mod uses;

@@ -14,10 +14,12 @@ use std::sync::{Arc, PoisonError};
 
 use forebay_base::TableId;
 
+use crate::gone::Gone;
 use crate::key_hasher::BuildKeyHasher;
 use crate::policy::pinned::Pinned;
 use crate::policy::{ColumnKey, Facts, Form, Goals, Policy, PolicyKind, ScanProgress, UnitKey};
 use crate::sync::{AtomicBool, AtomicU64, AtomicUsize, Mutex, MutexGuard, Ordering};
+use crate::uses::{NotedAt, Uses};
 
 /// Parts of the map.
 const SHARDS: usize = 16;
@@ -55,36 +57,19 @@ struct Chosen<K> {
 
 struct Shard<K, V, S> {
     chunks: HashMap<K, Chunk<V, S>, BuildKeyHasher>,
-    /// With their times; of a unit the last one, unless the policy counts them.
-    uses: Vec<(u64, K, Form)>,
+    uses: Uses<K>,
 }
 
 struct Chunk<V, S> {
     inflated: Option<Held<V>>,
     stored: Option<Held<S>>,
     last_use: u64,
-    /// Where the last use of either form was noted.
-    noted: [usize; 2],
+    noted: NotedAt,
 }
 
 struct Held<T> {
     value: Arc<T>,
     facts: Facts,
-}
-
-/// A value that went, whose memory is freed once no lock is held.
-enum Gone<V, S> {
-    Inflated(#[expect(dead_code, reason = "it is dropped")] Arc<V>, usize),
-    Stored(#[expect(dead_code, reason = "it is dropped")] Arc<S>, usize),
-}
-
-impl<V, S> Gone<V, S> {
-    /// Bytes of memory that it took.
-    fn bytes(&self) -> usize {
-        match self {
-            Self::Inflated(_, bytes) | Self::Stored(_, bytes) => *bytes,
-        }
-    }
 }
 
 /// What a cache holds of a column.
@@ -120,7 +105,7 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         let kind = PolicyKind::default();
         let policy = kind.policy(budget_bytes);
         let counts_uses = AtomicBool::new(policy.counts_uses());
-        let shard = || Mutex::new(Shard { chunks: HashMap::default(), uses: Vec::with_capacity(NOTED_USES) });
+        let shard = || Mutex::new(Shard { chunks: HashMap::default(), uses: Uses::with_capacity(NOTED_USES) });
         Self {
             shards: std::array::from_fn(|_| shard()),
             hasher: BuildKeyHasher::default(),
@@ -234,7 +219,7 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         let mut chosen = self.policy();
         for shard in &self.shards {
             let mut shard = lock(shard);
-            shard.uses.clear();
+            shard.uses = Uses::with_capacity(NOTED_USES);
             gone.extend(shard.chunks.drain());
         }
         for (key, chunk) in &gone {
@@ -387,22 +372,12 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         let found = of(chunk)?;
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
         chunk.last_use = now;
-        let counts_uses = self.counts_uses.load(Ordering::Relaxed);
-        let mut note = |form: Form| {
-            let place = &mut chunk.noted[form as usize];
-            match shard.uses.get_mut(*place).filter(|(_, of, noted)| !counts_uses && of == key && *noted == form) {
-                Some((time, _, _)) => *time = now,
-                None => {
-                    *place = shard.uses.len();
-                    shard.uses.push((now, key.clone(), form));
-                }
-            }
-        };
-        note(form);
+        let all_count = self.counts_uses.load(Ordering::Relaxed);
+        shard.uses.note(now, (key, form), &mut chunk.noted, all_count);
         if form == Form::Inflated && chunk.stored.is_some() {
             // Of a chunk that is there in both forms the stored one counts as used behind the inflated one, so that it is what is
             // left when one of them goes.
-            note(Form::Stored);
+            shard.uses.note(now, (key, Form::Stored), &mut chunk.noted, all_count);
         }
         let noted = shard.uses.len();
         drop(guard);
@@ -418,12 +393,11 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
 
     /// Tells the policy of all uses that were noted, in their order.
     fn tell_uses(&self, chosen: &mut Chosen<K>) {
-        let mut uses: Vec<(u64, K, Form)> = Vec::new();
-        for shard in &self.shards {
-            uses.append(&mut lock(shard).uses);
-        }
-        uses.sort_by_key(|(time, _, form)| (*time, *form == Form::Stored));
-        uses.into_iter().for_each(|(_, key, form)| chosen.policy.touch(&(key, form)));
+        let taken = self.shards.iter().map(|shard| {
+            let uses = &mut lock(shard).uses;
+            std::mem::replace(uses, Uses::with_capacity(uses.len()))
+        });
+        Uses::in_order(taken).for_each(|unit| chosen.policy.touch(&unit));
     }
 
     fn put(&self, key: K, facts: Facts, set: impl FnOnce(&mut Chunk<V, S>)) -> bool {
@@ -449,8 +423,12 @@ impl<K: UnitKey, V, S> ChunkCache<K, V, S> {
         chosen.policy.insert((key.clone(), facts.form), facts);
         let now = self.clock.fetch_add(1, Ordering::Relaxed);
         let mut shard = self.shard(&key);
-        let chunk =
-            shard.chunks.entry(key).or_insert(Chunk { inflated: None, stored: None, last_use: now, noted: [0; 2] });
+        let chunk = shard.chunks.entry(key).or_insert(Chunk {
+            inflated: None,
+            stored: None,
+            last_use: now,
+            noted: NotedAt::default(),
+        });
         chunk.last_use = now;
         set(chunk);
         true

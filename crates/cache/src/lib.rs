@@ -9,9 +9,11 @@
 #![forbid(unsafe_code)]
 
 pub mod cache;
+mod gone;
 mod key_hasher;
 pub mod policy;
 pub mod seen;
+mod uses;
 
 /// What threads meet at: tests put others in its place, which try out interleavings.
 mod sync {

@@ -37,15 +37,12 @@ const STEP_KEYS: usize = 256;
 
 /// Finds rows of a table by a key of which there is one at most.
 #[derive(Debug)]
-pub struct UniqueIndex {
+pub struct UniqueIndex<S = RandomState> {
     columns: IndexedColumns,
-    hashing: RandomState,
+    hashing: S,
     parts: Vec<Part>,
     /// 0 until the first key is entered.
     has_been_used: AtomicUsize,
-    /// Tests have few, so that keys share them.
-    #[cfg(test)]
-    different_hashes: u64,
 }
 
 #[derive(Debug, Default)]
@@ -133,13 +130,17 @@ impl Entries {
 impl UniqueIndex {
     /// One of these columns of a table without rows: no two rows have the same values in all of them, none of which is NULL.
     pub fn new(table: &HotTable, columns: Vec<usize>) -> Self {
+        Self::with_hashing(table, columns, RandomState::new())
+    }
+}
+
+impl<S: BuildHasher> UniqueIndex<S> {
+    fn with_hashing(table: &HotTable, columns: Vec<usize>, hashing: S) -> Self {
         Self {
             columns: IndexedColumns::new(table, columns),
-            hashing: RandomState::new(),
+            hashing,
             parts: (0..PARTS).map(|_| Part::default()).collect(),
             has_been_used: AtomicUsize::new(0),
-            #[cfg(test)]
-            different_hashes: u64::MAX,
         }
     }
 
@@ -295,10 +296,7 @@ impl UniqueIndex {
     }
 
     fn hash(&self, key: &[u8]) -> u64 {
-        let hash = self.hashing.hash_one(key);
-        #[cfg(test)]
-        let hash = hash % self.different_hashes;
-        hash
+        self.hashing.hash_one(key)
     }
 
     fn part(&self, part: usize) -> &RwLock<Entries> {
@@ -329,6 +327,7 @@ fn part_of(hash: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::collections::hash_map::DefaultHasher;
 
     use forebay_base::PhysicalType;
     use proptest::collection::vec;
@@ -339,12 +338,35 @@ mod tests {
     use crate::commits::Commits;
     use crate::transaction::Transaction;
 
+    /// So many different hashes, so that keys share them.
+    struct FewHashes(u64);
+
+    struct FewHasher(DefaultHasher, u64);
+
+    impl BuildHasher for FewHashes {
+        type Hasher = FewHasher;
+
+        fn build_hasher(&self) -> FewHasher {
+            FewHasher(DefaultHasher::new(), self.0)
+        }
+    }
+
+    impl Hasher for FewHasher {
+        fn finish(&self) -> u64 {
+            self.0.finish() % self.1
+        }
+
+        fn write(&mut self, bytes: &[u8]) {
+            self.0.write(bytes);
+        }
+    }
+
     proptest! {
         #[test]
         fn keys_with_one_hash_are_told_apart(steps in vec((0_i64..20, 0_u8..4), 1..120), different_hashes in 1_u64..4) {
             let commits = Commits::new(0);
             let table = HotTable::new(1, "t", vec![PhysicalType::I64], 0, &commits);
-            let index = UniqueIndex { different_hashes, ..UniqueIndex::new(&table, vec![0]) };
+            let index = UniqueIndex::with_hashing(&table, vec![0], FewHashes(different_hashes));
             let key = |key: i64| index.columns().prefix_of(&[Cell::i64(key)]);
             let mut rows: BTreeMap<i64, RowId> = BTreeMap::new();
             for (number, what) in steps {

@@ -177,7 +177,7 @@ proptest! {
         let count = indexed.table.count(now.view());
         prop_assert_eq!(indexed.index.len(), count);
         prop_assert_eq!(indexed.index.is_empty(), indexed.index.memory_bytes() == 0);
-        for unique in &indexed.unique {
+        if let Some(unique) = &indexed.unique {
             prop_assert_eq!((unique.len(), unique.is_empty()), (count, count == 0));
             prop_assert_eq!(unique.is_empty(), unique.memory_bytes() == 0);
         }
